@@ -1,0 +1,23 @@
+# Install rules and the package config that find_package(Sluice) reads.
+
+include(CMakePackageConfigHelpers)
+
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Sluice")
+
+install(DIRECTORY engine/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(TARGETS sluice_core sluice_host sluice_sim sluice_trace EXPORT SluiceTargets)
+install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
+
+# On its own, so that consumers without LibTorch need not find it.
+if(SLUICE_HAVE_TORCH)
+  install(DIRECTORY bindings/torch/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    FILES_MATCHING PATTERN "*.hpp")
+  install(TARGETS sluice_torch EXPORT SluiceTorchTargets)
+  install(EXPORT SluiceTorchTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
+endif()
+
+configure_package_config_file(cmake/SluiceConfig.cmake.in "${PROJECT_BINARY_DIR}/SluiceConfig.cmake"
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/SluiceConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/SluiceConfig.cmake" "${PROJECT_BINARY_DIR}/SluiceConfigVersion.cmake"
+  DESTINATION ${package_folder})

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "sluice/hint.hpp"
+#include "sluice/ready_set.hpp"
+#include "sluice/stage_tasks.hpp"
+
+namespace sluice {
+
+/// A set of passes, one bit each.
+using PassMask = std::uint8_t;
+inline constexpr PassMask kAllPasses = (1U << kPasses) - 1;
+[[nodiscard]] constexpr PassMask mask_of(Pass pass) noexcept {
+  return static_cast<PassMask>(1U << static_cast<unsigned>(pass));
+}
+
+/// Runnable tasks and the state of the round: says which task comes next.
+///
+/// Asking changes nothing, so ranks of a group may ask different numbers of times; only a decision
+/// advances the round.
+class Arbiter {
+ public:
+  Arbiter(const StageTasks& tasks, Hint hint);
+
+  /// An empty runnable set and the first round.
+  void begin() noexcept;
+
+  void insert(const Task& task) noexcept;
+  void erase(const Task& task) noexcept;
+  [[nodiscard]] bool contains(const Task& task) const noexcept;
+  [[nodiscard]] std::uint32_t runnable(Pass pass) const noexcept { return runnable_[static_cast<std::size_t>(pass)]; }
+  [[nodiscard]] const Hint& hint() const noexcept { return hint_; }
+
+  /// While the limit binds on a stage of several chunks only `task` may run, and weight gradients
+  /// while it is awaited.
+  void focus_on(std::optional<Task> task) noexcept {
+    focusing_ = true;
+    focus_ = task;
+  }
+  void clear_focus() noexcept { focusing_ = false; }
+  [[nodiscard]] bool focusing() const noexcept { return focusing_; }
+
+  /// The best runnable task among the allowed passes, by the hint and the round.
+  [[nodiscard]] std::optional<Task> candidate(PassMask allowed = kAllPasses) const noexcept;
+
+  /// The task was chosen, here or by the group: it leaves the set and the round moves on.
+  void decided(const Task& task) noexcept;
+
+ private:
+  [[nodiscard]] std::optional<Task> first(std::uint32_t cls, PassMask allowed) const noexcept;
+  [[nodiscard]] std::optional<Task> focused(PassMask allowed) const noexcept;
+
+  StageTasks tasks_;
+  Hint hint_;
+  std::array<ReadySet, Hint::kClasses> sets_;
+  std::array<PassMask, Hint::kClasses> passes_{};
+  std::array<std::uint32_t, kPasses> runnable_{};
+  /// The round's first class has had its turn.
+  bool second_half_ = false;
+  bool focusing_ = false;
+  std::optional<Task> focus_;
+};
+
+}  // namespace sluice

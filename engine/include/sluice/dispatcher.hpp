@@ -1,0 +1,235 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/agreement.hpp"
+#include "sluice/arbiter.hpp"
+#include "sluice/backpressure.hpp"
+#include "sluice/clock.hpp"
+#include "sluice/decision.hpp"
+#include "sluice/executor.hpp"
+#include "sluice/hint.hpp"
+#include "sluice/inbox.hpp"
+#include "sluice/iteration.hpp"
+#include "sluice/pipeline.hpp"
+#include "sluice/rules.hpp"
+#include "sluice/schedule.hpp"
+#include "sluice/schedule_window.hpp"
+#include "sluice/slot_pool.hpp"
+#include "sluice/stage_tasks.hpp"
+#include "sluice/transport.hpp"
+
+namespace sluice {
+
+enum class Mode : std::uint8_t {
+  /// Whatever is runnable, best ranked first.
+  Readiness,
+  /// A schedule in order; inputs are fetched ahead and sends never block.
+  Fixed,
+  /// A recorded decision log, exactly.
+  Replay,
+};
+
+/// What a dispatcher decides by.
+class Policy {
+ public:
+  static Policy readiness(Hint hint);
+  /// @param schedule is validated; with ordered accumulation it is rewritten to accumulate in order
+  /// @throws ConfigError naming `schedule`
+  static Policy fixed(const Schedule& schedule, const Pipeline& pipeline, StageId stage, const Rules& rules);
+  /// @param log the decisions of this stage's rank, of any number of iterations
+  static Policy replay(std::vector<Decision> log, const Pipeline& pipeline, StageId stage);
+
+  [[nodiscard]] Mode mode() const noexcept { return mode_; }
+  [[nodiscard]] const Hint& hint() const noexcept { return hint_; }
+  /// Slots a stage needs for the policy under the limit.
+  [[nodiscard]] std::uint32_t slots(const Pipeline& pipeline, StageId stage, std::uint32_t limit, const Rules& rules) const;
+
+ private:
+  friend class Dispatcher;
+  Policy(Mode mode, Hint hint) : mode_(mode), hint_(std::move(hint)) {}
+
+  /// The stage's order in one iteration.
+  [[nodiscard]] std::vector<Task> order(const Iteration& iteration) const;
+
+  Mode mode_;
+  Hint hint_;
+  std::vector<Task> fixed_;
+  std::vector<Decision> log_;
+  std::uint32_t peak_ = 0;
+};
+
+struct DispatcherConfig {
+  std::uint32_t rank = 0;
+  StageId stage = 0;
+  /// Most microbatches in flight on the stage.
+  std::uint32_t limit = 32;
+  Rules rules{};
+  /// Lane of each pass. Passes of one lane run in launch order.
+  std::array<Lane, kPasses> lanes{Lane::Compute, Lane::Compute, Lane::Compute};
+  bool record_decisions = false;
+};
+
+/// The backends of one rank. They outlive the dispatcher.
+struct Seams {
+  Executor& executor;
+  Transport& transport;
+  Agreement& agreement;
+  const Clock& clock;
+};
+
+/// Decides what one rank runs next, and launches it: a state machine driven by `progress()`.
+///
+/// One thread owns a dispatcher. Nothing in `progress()` blocks, locks or allocates, except to report
+/// an error. After an error the dispatcher must not be used further.
+class Dispatcher {
+ public:
+  /// @throws ConfigError naming `limit` or `stage`
+  Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config, Policy policy, const Seams& seams);
+
+  /// Starts an iteration. Precondition: the last one has finished.
+  /// @throws ConfigError naming `replay` if a log does not fit; ProtocolError for a held message of
+  ///         another iteration
+  void begin(const Iteration& iteration);
+
+  /// Takes in what happened and launches what can run. True if anything happened.
+  /// @throws TaskError, ProtocolError, or the transport's Error
+  bool progress();
+
+  /// Every task has run, its messages were taken, and its slot is free.
+  [[nodiscard]] bool finished() const noexcept { return released_ == tasks_.size(); }
+
+  /// When `progress` may next have something to do although nobody notifies.
+  [[nodiscard]] Time next_deadline() const;
+
+  [[nodiscard]] std::uint32_t slots() const noexcept { return pool_.size(); }
+  [[nodiscard]] const Iteration& iteration() const noexcept { return iteration_; }
+  [[nodiscard]] const StageTasks& tasks() const noexcept { return tasks_; }
+  [[nodiscard]] const DispatcherConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const Arbiter& arbiter() const noexcept { return arbiter_; }
+  [[nodiscard]] const Backpressure& backpressure() const noexcept { return backpressure_; }
+  /// Most microbatches in flight at once since `begin`.
+  [[nodiscard]] std::uint32_t peak_in_flight() const noexcept { return peak_; }
+  [[nodiscard]] const DecisionLog& log() const noexcept { return log_; }
+  [[nodiscard]] DecisionLog& log() noexcept { return log_; }
+
+  /// What this rank waits for, one line a chunk: for stall reports.
+  [[nodiscard]] std::string waiting_report() const;
+
+ private:
+  enum Flag : std::uint8_t {
+    kForwardLaunched = 1,
+    kBackwardLaunched = 2,
+    kWeightGradLaunched = 4,
+    kWhole = 8,
+    /// The last pass has ended.
+    kComputed = 16,
+    /// Its credit went back to the limit.
+    kCredited = 32,
+    kReleased = 64,
+    /// A gradient is here whose accumulation is not yet in turn.
+    kWaitsForTurn = 128,
+  };
+  struct Entry {
+    Slot slot = kNoSlot;
+    std::uint8_t inputs_missing = 0;
+    /// Gradients and the local forward.
+    std::uint8_t gradients_missing = 0;
+    std::uint8_t sends = 0;
+    std::uint8_t flags = 0;
+  };
+
+  bool poll_done();
+  bool poll_send_done();
+  bool poll_offers();
+  bool poll_arrivals();
+  bool launch_candidates();
+
+  void finish(const Done& done);
+  void finish_forward(const Task& task, Entry& entry);
+  void finish_backward(const Task& task, Entry& entry);
+  void send(const Task& task, EdgeId edge, Direction direction, Entry& entry);
+  void forward_available(const Task& task, Entry& entry);
+  void weight_grad_available(const Task& task, Entry& entry);
+  void wait_for_turn(Entry& entry);
+  void accumulated(std::uint32_t position);
+  void computed(const Task& task, Entry& entry);
+  void give_back(const Task& task, Entry& entry);
+  void move_window();
+
+  void take_offer(const Offer& offer);
+  void take_activation(const Offer& offer);
+  void take_gradient(const Offer& offer);
+  void admit_waiting();
+  bool admit_first_waiting();
+  void admit(std::uint32_t position, Microbatch microbatch);
+  [[nodiscard]] bool admits(std::uint32_t position, Microbatch microbatch) const;
+
+  [[nodiscard]] bool source(std::uint32_t position) const { return in_edges_[position].empty(); }
+  void refresh_sources();
+  [[nodiscard]] std::uint32_t nominate(std::uint32_t position) const;
+  void set_runnable(const Task& task, bool runnable);
+  void announce();
+  void backward_ready(const Task& task, Entry& entry);
+  [[nodiscard]] bool by_readiness() const { return policy_.mode() == Mode::Readiness; }
+  [[nodiscard]] bool in_turn(const Task& task) const;
+  [[nodiscard]] bool same_lane(Pass a, Pass b) const { return lane(a) == lane(b); }
+  [[nodiscard]] Lane lane(Pass pass) const { return config_.lanes[static_cast<std::size_t>(pass)]; }
+  [[nodiscard]] PassMask lanes_with_room() const;
+
+  [[nodiscard]] std::optional<Task> decide(PassMask allowed);
+  [[nodiscard]] std::optional<Task> next_in_order(PassMask allowed) const;
+  [[nodiscard]] bool ready(const Task& task) const;
+  [[nodiscard]] bool runs_whole(const Task& task) const;
+  void launch(const Task& task);
+  void note_launched(const Task& task, Entry& entry);
+  void record(const Task& task, const Entry& entry);
+  [[nodiscard]] std::uint32_t held_by_limit() const;
+  [[nodiscard]] std::string describe_wait(std::uint32_t position) const;
+
+  [[nodiscard]] Entry& entry(const Task& task) { return entries_[tasks_.index(task.chunk, task.microbatch)]; }
+  [[nodiscard]] const Entry& entry(const Task& task) const { return entries_[tasks_.index(task.chunk, task.microbatch)]; }
+
+  const Pipeline& pipeline_;
+  DispatcherConfig config_;
+  Policy policy_;
+  Seams seams_;
+  StageTasks tasks_;
+  Backpressure backpressure_;
+  SlotPool pool_;
+  ScheduleWindow window_;
+  Arbiter arbiter_;
+  Inbox inbox_;
+  DecisionLog log_;
+
+  std::vector<std::span<const EdgeId>> in_edges_;
+  std::vector<std::span<const EdgeId>> out_edges_;
+  std::vector<Entry> entries_;
+  /// Forwards offered but not admitted, by the hint's rank.
+  ReadySet waiting_;
+  /// Forwards of source chunks that have not been launched, by the hint's rank; one set a chunk.
+  std::vector<ReadySet> unlaunched_;
+  std::vector<std::uint32_t> nominated_;
+  bool has_source_ = false;
+  /// The next microbatch of each chunk to accumulate.
+  std::vector<Microbatch> next_accumulation_;
+  std::vector<RunnableChange> changes_;
+
+  Iteration iteration_;
+  bool begun_ = false;
+  std::vector<Task> order_;
+  std::size_t cursor_ = 0;
+  /// In fixed and replay mode: pairs with a WeightGrad of their own.
+  std::vector<bool> separate_;
+  std::uint32_t released_ = 0;
+  std::uint32_t in_flight_ = 0;
+  std::uint32_t peak_ = 0;
+  std::uint32_t held_by_order_ = 0;
+};
+
+}  // namespace sluice

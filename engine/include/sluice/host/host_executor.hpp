@@ -1,0 +1,70 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice/executor.hpp"
+#include "sluice/host/event_wake.hpp"
+#include "sluice/host/slot_buffers.hpp"
+#include "sluice/host/spsc_ring.hpp"
+#include "sluice/host/stage.hpp"
+#include "sluice/pipeline.hpp"
+#include "sluice/stage_tasks.hpp"
+
+namespace sluice::host {
+
+/// Runs a rank's tasks on one worker thread, in launch order, whatever their lane.
+class HostExecutor final : public Executor {
+ public:
+  struct Options {
+    std::uint32_t rank = 0;
+    /// Launched tasks held at once, the running one included.
+    std::uint32_t depth = 1;
+  };
+
+  /// @param stages user code of each of the stage's chunks, in ascending order of chunk
+  /// @param wake of the rank's own thread, notified after each task
+  /// @throws ConfigError naming `launch-ahead` or `stages`
+  HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<host::Stage*> stages, SlotBuffers& buffers, Wake& wake,
+               Options options);
+  /// Waits for the running task; those behind it are dropped.
+  ~HostExecutor() override;
+  HostExecutor(const HostExecutor&) = delete;
+  HostExecutor& operator=(const HostExecutor&) = delete;
+
+  [[nodiscard]] std::uint32_t room(Lane /*lane*/) const override { return options_.depth - outstanding_; }
+  void launch(const Launch& launch) override;
+  bool poll(Done& done) override;
+  [[nodiscard]] Time next_deadline() const override { return kNever; }
+  [[nodiscard]] std::string failure() const override { return failure_; }
+
+ private:
+  void work();
+  void prepare();
+  Done run(const Launch& launch);
+  void call(const Launch& launch);
+  void forward(const Launch& launch, host::Stage& code);
+  void backward(const Launch& launch, host::Stage& code);
+  [[nodiscard]] TaskContext context(const Launch& launch) const;
+
+  const Pipeline& pipeline_;
+  StageTasks tasks_;
+  std::vector<host::Stage*> stages_;
+  SlotBuffers& buffers_;
+  Wake& wake_;
+  Options options_;
+  std::uint32_t outstanding_ = 0;
+  SpscRing<Launch> launches_;
+  SpscRing<Done> dones_;
+  /// Written by the worker before the first failed Done, read after it.
+  std::string failure_;
+  bool prepared_ = false;
+  EventWake worker_wake_;
+  std::atomic<bool> stop_{false};
+  std::thread worker_;
+};
+
+}  // namespace sluice::host

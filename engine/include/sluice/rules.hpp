@@ -1,0 +1,20 @@
+#pragma once
+
+namespace sluice {
+
+/// Where the default departs from the published rules. All three members true is the default.
+struct Rules {
+  /// Weight gradients of a chunk are accumulated in microbatch order; a backward that is ready out of
+  /// turn runs its input gradient at once and its weight gradient in turn.
+  bool ordered_accumulation = true;
+  /// A microbatch counts as in flight, and keeps its slot's credit, until its weight gradient ran;
+  /// otherwise until its backward ran.
+  bool hold_until_weight_grad = true;
+  /// An admission leaves one free slot for each chunk whose oldest unfinished microbatch has none.
+  bool reservation = true;
+
+  /// The published rules: any order of accumulation, D = forwards - backwards, no reservation.
+  [[nodiscard]] static constexpr Rules paper() noexcept { return {false, false, false}; }
+};
+
+}  // namespace sluice

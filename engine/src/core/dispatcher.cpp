@@ -1,0 +1,286 @@
+#include "sluice/dispatcher.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sluice/error.hpp"
+
+namespace sluice {
+namespace {
+
+constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+constexpr std::size_t kAnnounceAtOnce = 256;
+
+/// A replayed iteration must hold every task of the stage exactly once, in an order it can run in.
+void check_replayed(const StageTasks& tasks, const Iteration& iteration, std::span<const Task> order) {
+  const std::string where = "iteration " + std::to_string(iteration.index);
+  std::vector<std::uint8_t> seen(tasks.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    std::uint8_t& passes = seen[tasks.index(order[i].chunk, order[i].microbatch)];
+    const PassMask bit = mask_of(order[i].pass);
+    const bool possible = iteration.kind == IterationKind::Training || order[i].pass == Pass::Forward;
+    if (!possible || passes != bit - 1) {
+      throw ConfigError("replay", where + ", decision " + std::to_string(i) + ": " + to_string(order[i]) + " cannot run there");
+    }
+    passes |= bit;
+  }
+  const PassMask least = iteration.kind == IterationKind::Training ? mask_of(Pass::Forward) | mask_of(Pass::Backward)
+                                                                   : mask_of(Pass::Forward);
+  for (std::uint32_t index = 0; index < tasks.size(); ++index) {
+    if ((seen[index] & least) == least) continue;
+    throw ConfigError("replay", where + " does not run all of chunk " + std::to_string(tasks.task(Pass::Forward, index).chunk) +
+                                    ", microbatch " + std::to_string(tasks.task(Pass::Forward, index).microbatch));
+  }
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config, Policy policy, const Seams& seams)
+    : pipeline_(pipeline),
+      config_(config),
+      policy_(std::move(policy)),
+      seams_(seams),
+      tasks_(pipeline, config.stage),
+      backpressure_(pipeline, config.stage, config.limit, config.rules),
+      pool_(policy_.slots(pipeline, config.stage, config.limit, config.rules)),
+      window_(tasks_, pool_.size()),
+      arbiter_(tasks_, policy_.hint()),
+      inbox_(pipeline, config.stage, config.rank),
+      entries_(tasks_.size()),
+      waiting_(policy_.hint().class_size(policy_.hint().class_of(Pass::Forward))),
+      unlaunched_(tasks_.chunks()),
+      nominated_(tasks_.chunks(), kNobody),
+      next_accumulation_(tasks_.chunks()),
+      separate_(tasks_.size()),
+      released_(tasks_.size()) {
+  for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
+    in_edges_.push_back(pipeline.in_edges(tasks_.chunk_at(position)));
+    out_edges_.push_back(pipeline.out_edges(tasks_.chunk_at(position)));
+    if (!source(position)) continue;
+    has_source_ = true;
+    unlaunched_[position] = ReadySet(waiting_.capacity());
+  }
+  changes_.reserve(kAnnounceAtOnce);
+  order_.reserve(std::size_t{tasks_.size()} * kPasses);
+}
+
+void Dispatcher::begin(const Iteration& iteration) {
+  iteration_ = iteration;
+  if (!by_readiness()) {
+    order_ = policy_.order(iteration);
+    if (policy_.mode() == Mode::Replay) check_replayed(tasks_, iteration, order_);
+    std::fill(separate_.begin(), separate_.end(), false);
+    for (const Task& task : order_) {
+      if (task.pass == Pass::WeightGrad) separate_[tasks_.index(task.chunk, task.microbatch)] = true;
+    }
+    window_.begin(tasks_, order_);
+  }
+  cursor_ = 0;
+  released_ = in_flight_ = peak_ = held_by_order_ = 0;
+  arbiter_.begin();
+  backpressure_.begin(iteration.kind);
+  waiting_.clear();
+  std::fill(next_accumulation_.begin(), next_accumulation_.end(), 0);
+  std::fill(nominated_.begin(), nominated_.end(), kNobody);
+  for (std::uint32_t index = 0; index < tasks_.size(); ++index) {
+    const std::uint32_t position = index / tasks_.microbatches();
+    entries_[index] = {kNoSlot, static_cast<std::uint8_t>(in_edges_[position].size()),
+                       static_cast<std::uint8_t>(out_edges_[position].size() + 1), 0, 0};
+    if (source(position)) unlaunched_[position].insert(policy_.hint().rank(Pass::Forward, index));
+  }
+  if (config_.record_decisions) log_.reserve_more(std::size_t{tasks_.size()} * kPasses);
+  inbox_.begin(iteration.index);
+  for (const Offer& offer : inbox_.held()) take_offer(offer);
+  inbox_.clear_held();
+}
+
+bool Dispatcher::progress() {
+  bool happened = poll_done();
+  happened |= poll_send_done();
+  happened |= poll_offers();
+  admit_waiting();
+  happened |= poll_arrivals();
+  happened |= launch_candidates();
+  return happened;
+}
+
+Time Dispatcher::next_deadline() const {
+  return std::min(seams_.executor.next_deadline(), seams_.transport.next_deadline());
+}
+
+PassMask Dispatcher::lanes_with_room() const {
+  const auto room = [&](Pass pass) { return seams_.executor.room(lane(pass)) > 0; };
+  const bool forward = room(Pass::Forward);
+  const bool backward = same_lane(Pass::Forward, Pass::Backward) ? forward : room(Pass::Backward);
+  const bool weight_grad = same_lane(Pass::Backward, Pass::WeightGrad) ? backward : room(Pass::WeightGrad);
+  return static_cast<PassMask>((forward ? mask_of(Pass::Forward) : 0) | (backward ? mask_of(Pass::Backward) : 0) |
+                               (weight_grad ? mask_of(Pass::WeightGrad) : 0));
+}
+
+bool Dispatcher::launch_candidates() {
+  bool launched = false;
+  while (const PassMask allowed = lanes_with_room()) {
+    const std::optional<Task> task = decide(allowed);
+    if (!task) break;
+    launch(*task);
+    launched = true;
+  }
+  return launched;
+}
+
+std::optional<Task> Dispatcher::decide(PassMask allowed) {
+  if (!by_readiness()) return next_in_order(allowed);
+  if (has_source_) refresh_sources();
+  if (backpressure_.focusing()) {
+    arbiter_.focus_on(backpressure_.focus());
+  } else {
+    arbiter_.clear_focus();
+  }
+  announce();
+  return seams_.agreement.poll(arbiter_, allowed);
+}
+
+std::optional<Task> Dispatcher::next_in_order(PassMask allowed) const {
+  if (cursor_ == order_.size()) return std::nullopt;
+  const Task& task = order_[cursor_];
+  return (mask_of(task.pass) & allowed) != 0 && ready(task) ? std::optional(task) : std::nullopt;
+}
+
+bool Dispatcher::ready(const Task& task) const {
+  const Entry& state = entry(task);
+  switch (task.pass) {
+    case Pass::Forward: {
+      const std::uint32_t position = tasks_.position(task.chunk);
+      return source(position) ? admits(position, task.microbatch) : state.inputs_missing == 0;
+    }
+    case Pass::Backward: return state.gradients_missing == 0;
+    case Pass::WeightGrad: return arbiter_.contains(task);
+  }
+  return false;
+}
+
+bool Dispatcher::in_turn(const Task& task) const {
+  return !config_.rules.ordered_accumulation || !by_readiness() ||
+         next_accumulation_[tasks_.position(task.chunk)] == task.microbatch;
+}
+
+bool Dispatcher::runs_whole(const Task& task) const {
+  if (task.pass != Pass::Backward) return false;
+  if (!by_readiness()) return !separate_[tasks_.index(task.chunk, task.microbatch)];
+  return !pipeline_.split_backward() && in_turn(task);
+}
+
+void Dispatcher::launch(const Task& task) {
+  Entry& state = entry(task);
+  const std::uint32_t position = tasks_.position(task.chunk);
+  if (task.pass == Pass::Forward && source(position)) {
+    admit(position, task.microbatch);
+    unlaunched_[position].erase(policy_.hint().rank(Pass::Forward, tasks_.index(task.chunk, task.microbatch)));
+    if (nominated_[position] == task.microbatch) nominated_[position] = kNobody;
+  }
+  if (runs_whole(task)) state.flags |= kWhole;
+  if (config_.record_decisions) record(task, state);
+  const bool whole = task.pass == Pass::Backward && (state.flags & kWhole) != 0;
+  const bool forward_only = iteration_.kind == IterationKind::ForwardOnly;
+  seams_.executor.launch({task, iteration_.index, state.slot, lane(task.pass), whole, forward_only});
+  ++cursor_;
+  arbiter_.decided(task);
+  if (by_readiness()) backpressure_.launched(task);
+  note_launched(task, state);
+}
+
+void Dispatcher::note_launched(const Task& task, Entry& state) {
+  const std::uint32_t position = tasks_.position(task.chunk);
+  switch (task.pass) {
+    case Pass::Forward:
+      state.flags |= kForwardLaunched;
+      peak_ = std::max(peak_, ++in_flight_);
+      if (same_lane(Pass::Forward, Pass::Backward)) forward_available(task, state);
+      break;
+    case Pass::Backward:
+      state.flags |= kBackwardLaunched;
+      if (!same_lane(Pass::Backward, Pass::WeightGrad)) break;
+      if ((state.flags & kWhole) != 0) {
+        accumulated(position);
+      } else {
+        weight_grad_available(task, state);
+      }
+      break;
+    case Pass::WeightGrad:
+      state.flags |= kWeightGradLaunched;
+      if (same_lane(Pass::Backward, Pass::WeightGrad)) accumulated(position);
+      break;
+  }
+}
+
+void Dispatcher::record(const Task& task, const Entry& state) {
+  Decision decision;
+  decision.task = task;
+  decision.iteration = iteration_.index;
+  decision.at = seams_.clock.now();
+  decision.slot = state.slot;
+  decision.whole = (state.flags & kWhole) != 0 && task.pass == Pass::Backward;
+  decision.focus = by_readiness() && arbiter_.focusing();
+  for (std::size_t pass = 0; pass < kPasses; ++pass) decision.runnable[pass] = arbiter_.runnable(static_cast<Pass>(pass));
+  decision.held_by_limit = held_by_limit();
+  decision.held_by_order = held_by_order_;
+  log_.append(decision);
+}
+
+std::uint32_t Dispatcher::held_by_limit() const {
+  std::uint32_t held = waiting_.size();
+  // While anyone may come in, what a source has not launched is not held by the limit.
+  if (!by_readiness() || backpressure_.open()) return held;
+  for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
+    if (source(position)) held += unlaunched_[position].size() - (nominated_[position] == kNobody ? 0 : 1);
+  }
+  return held;
+}
+
+void Dispatcher::set_runnable(const Task& task, bool runnable) {
+  if (runnable) {
+    arbiter_.insert(task);
+  } else {
+    arbiter_.erase(task);
+  }
+  changes_.push_back({task, runnable});
+  if (changes_.size() == kAnnounceAtOnce) announce();
+}
+
+void Dispatcher::announce() {
+  if (changes_.empty()) return;
+  seams_.agreement.announce(changes_);
+  changes_.clear();
+}
+
+std::uint32_t Dispatcher::nominate(std::uint32_t position) const {
+  if (unlaunched_[position].empty()) return kNobody;
+  const Chunk chunk = tasks_.chunk_at(position);
+  if (backpressure_.focusing()) {
+    const std::optional<Task> focus = backpressure_.focus();
+    if (!focus || focus->chunk != chunk || focus->pass != Pass::Forward) return kNobody;
+    return admits(position, focus->microbatch) ? focus->microbatch : kNobody;
+  }
+  if (backpressure_.open()) {
+    const Hint& hint = policy_.hint();
+    return hint.task(hint.class_of(Pass::Forward), unlaunched_[position].first()).microbatch;
+  }
+  const Microbatch oldest = backpressure_.oldest(position);
+  if (oldest == tasks_.microbatches() || !admits(position, oldest)) return kNobody;
+  const bool launched = (entries_[position * tasks_.microbatches() + oldest].flags & kForwardLaunched) != 0;
+  return launched ? kNobody : oldest;
+}
+
+void Dispatcher::refresh_sources() {
+  for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
+    if (!source(position)) continue;
+    const std::uint32_t next = nominate(position);
+    std::uint32_t& current = nominated_[position];
+    if (next == current) continue;
+    if (current != kNobody) set_runnable({current, tasks_.chunk_at(position), Pass::Forward}, false);
+    if (next != kNobody) set_runnable({next, tasks_.chunk_at(position), Pass::Forward}, true);
+    current = next;
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "sluice/dispatcher.hpp"
+#include "sluice/error.hpp"
+
+namespace sluice {
+namespace {
+
+/// Most pairs in flight over all the iterations of a log.
+std::uint32_t peak_of(const std::vector<Decision>& log) {
+  std::uint32_t held = 0;
+  std::uint32_t peak = 0;
+  std::uint64_t iteration = 0;
+  for (const Decision& decision : log) {
+    if (decision.iteration != iteration) held = 0;
+    iteration = decision.iteration;
+    if (decision.task.pass == Pass::Forward) peak = std::max(peak, ++held);
+    if (decision.task.pass == Pass::WeightGrad || decision.whole) --held;
+  }
+  return peak;
+}
+
+[[noreturn]] void refuse(std::size_t position, const std::string& reason) {
+  throw ConfigError("replay", "decision " + std::to_string(position) + ": " + reason);
+}
+
+}  // namespace
+
+Policy Policy::readiness(Hint hint) { return {Mode::Readiness, std::move(hint)}; }
+
+Policy Policy::fixed(const Schedule& schedule, const Pipeline& pipeline, StageId stage, const Rules& rules) {
+  schedule.validate(pipeline);
+  const Schedule executed = rules.ordered_accumulation ? schedule.with_ordered_accumulation(pipeline) : schedule;
+  Policy policy(Mode::Fixed, Hint::named("bf", pipeline, stage));
+  policy.fixed_.assign(executed.order(stage).begin(), executed.order(stage).end());
+  policy.peak_ = executed.peak_in_flight(pipeline, stage);
+  return policy;
+}
+
+Policy Policy::replay(std::vector<Decision> log, const Pipeline& pipeline, StageId stage) {
+  const StageTasks tasks(pipeline, stage);
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    if (!tasks.contains(log[i].task)) refuse(i, to_string(log[i].task) + " is not a task of stage " + std::to_string(stage));
+  }
+  Policy policy(Mode::Replay, Hint::named("bf", pipeline, stage));
+  policy.peak_ = peak_of(log);
+  policy.log_ = std::move(log);
+  return policy;
+}
+
+std::uint32_t Policy::slots(const Pipeline& pipeline, StageId stage, std::uint32_t limit, const Rules& rules) const {
+  const Backpressure backpressure(pipeline, stage, limit, rules);
+  if (mode_ != Mode::Readiness) return std::max(peak_, backpressure.credits());
+  if (rules.hold_until_weight_grad) return backpressure.credits();
+  // Credits come back before the weight gradient has run, so only the number of pairs bounds the slots.
+  return StageTasks(pipeline, stage).size();
+}
+
+std::vector<Task> Policy::order(const Iteration& iteration) const {
+  std::vector<Task> order;
+  if (mode_ == Mode::Replay) {
+    for (const Decision& decision : log_) {
+      if (decision.iteration == iteration.index) order.push_back(decision.task);
+    }
+    return order;
+  }
+  for (const Task& task : fixed_) {
+    if (iteration.kind == IterationKind::Training || task.pass == Pass::Forward) order.push_back(task);
+  }
+  return order;
+}
+
+}  // namespace sluice

@@ -1,0 +1,130 @@
+#include "sluice/host/duration_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "parse.hpp"
+#include "sluice/error.hpp"
+#include "sluice/host/draws.hpp"
+
+namespace sluice::host {
+namespace {
+
+/// Keeps these draws apart from those of other models under the same seed.
+constexpr std::uint64_t kStream = 0x6475726174696f6e;
+
+constexpr double kLongestNs = std::chrono::duration<double, std::nano>(DurationModel::kLongest).count();
+
+// The longest possible draw fits into a Duration: kLongest * exp(sigma z - sigma^2/2) < 2^63 ns.
+static_assert(DurationModel::kMaxSigma * draws::kMaxNormal - 2.0 < 15.21 && kLongestNs * 4.1e6 < 9.2e18);
+
+struct Values {
+  std::optional<double> forward, backward, weight_grad, sigma;
+};
+
+[[noreturn]] void refuse(const std::string& reason) { throw ConfigError("emulate", reason); }
+
+double number(std::string_view key, std::string_view text, std::string_view& rest) {
+  const LeadingNumber read = leading_number(text);
+  if (read.error == std::errc::result_out_of_range) refuse(quoted(key) + " is out of range: " + quoted(text));
+  if (read.error != std::errc{}) refuse(quoted(key) + " needs a number, not " + quoted(text));
+  if (!std::isfinite(read.value)) refuse(quoted(key) + " must be finite, not " + quoted(text));
+  rest = read.rest;
+  return read.value;
+}
+
+double nanoseconds(std::string_view key, std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double ns;
+  };
+  constexpr std::array<Unit, 4> units{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
+  std::string_view unit;
+  const double value = number(key, text, unit);
+  if (unit.empty()) refuse(quoted(key) + " has no unit in " + quoted(text) + "; use ns, us, ms or s");
+  for (const Unit& known : units) {
+    if (unit != known.name) continue;
+    const double ns = value * known.ns;
+    if (ns <= 0) refuse(quoted(key) + " must be positive, not " + quoted(text));
+    if (ns > kLongestNs) refuse(quoted(key) + " must be at most 10 minutes, not " + quoted(text));
+    return ns;
+  }
+  refuse(quoted(key) + " has the unknown unit " + quoted(unit) + "; use ns, us, ms or s");
+}
+
+double log_deviation(std::string_view key, std::string_view text) {
+  std::string_view rest;
+  const double value = number(key, text, rest);
+  if (!rest.empty()) refuse(quoted(key) + " is a plain number, not " + quoted(text));
+  if (value < 0 || value > DurationModel::kMaxSigma) {
+    refuse(quoted(key) + " must lie in 0 to 2, not " + quoted(text));
+  }
+  return value;
+}
+
+void read_item(std::string_view item, std::size_t position, Values& values) {
+  const std::size_t equals = item.find('=');
+  if (equals == std::string_view::npos) {
+    refuse("item " + std::to_string(position) + " must be key=value, not " + quoted(item));
+  }
+  const std::string_view key = item.substr(0, equals);
+  const std::string_view text = item.substr(equals + 1);
+  std::optional<double>* const value = key == "f"       ? &values.forward
+                                       : key == "b"     ? &values.backward
+                                       : key == "w"     ? &values.weight_grad
+                                       : key == "sigma" ? &values.sigma
+                                                        : nullptr;
+  if (value == nullptr) {
+    refuse("unknown key " + quoted(key) + " in item " + std::to_string(position) + "; use f, b, w or sigma");
+  }
+  if (value->has_value()) refuse(quoted(key) + " is given twice");
+  *value = key == "sigma" ? log_deviation(key, text) : nanoseconds(key, text);
+}
+
+Duration rounded(double ns) { return Duration(std::llround(ns)); }
+
+}  // namespace
+
+DurationModel DurationModel::parse(std::string_view text) {
+  if (text.empty()) refuse("is empty; write for example f=10ms,b=20ms");
+  Values values;
+  std::size_t position = 1;
+  for (std::size_t begin = 0; begin <= text.size(); ++position) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    read_item(text.substr(begin, end - begin), position, values);
+    begin = end + 1;
+  }
+  if (!values.forward) refuse("`f` is missing");
+  if (!values.backward) refuse("`b` is missing");
+  const double weight_grad = values.weight_grad.value_or(*values.backward / 2);
+  if (weight_grad >= *values.backward) refuse("`w` is a part of `b` and must be shorter");
+  return {*values.forward, *values.backward, weight_grad, values.sigma.value_or(0)};
+}
+
+Duration DurationModel::draw(std::uint64_t seed, std::uint64_t iteration, Task task, bool whole,
+                             std::uint32_t chunks_per_stage) const {
+  const auto part = [&](Pass pass, double mean_ns) {
+    const double z = draws::normal(
+        {kStream, seed, iteration, task.chunk, static_cast<std::uint64_t>(pass), task.microbatch});
+    return rounded(mean_ns / chunks_per_stage * std::exp(sigma_ * z - sigma_ * sigma_ / 2));
+  };
+  switch (task.pass) {
+    case Pass::Forward:
+      return part(Pass::Forward, forward_ns_);
+    case Pass::WeightGrad:
+      return part(Pass::WeightGrad, weight_grad_ns_);
+    case Pass::Backward:
+      break;
+  }
+  const Duration input_grad = part(Pass::Backward, backward_ns_ - weight_grad_ns_);
+  return whole ? input_grad + part(Pass::WeightGrad, weight_grad_ns_) : input_grad;
+}
+
+Duration DurationModel::forward() const { return rounded(forward_ns_); }
+Duration DurationModel::backward() const { return rounded(backward_ns_); }
+Duration DurationModel::weight_grad() const { return rounded(weight_grad_ns_); }
+
+}  // namespace sluice::host

@@ -1,0 +1,90 @@
+#include "sluice/sim/sim_network.hpp"
+
+#include <queue>
+#include <utility>
+
+namespace sluice::sim {
+namespace {
+
+struct Posted {
+  Time due;
+  std::uint64_t sequence;
+  MessageId id;
+  StageId sender;
+  Slot source;
+
+  friend bool operator>(const Posted& a, const Posted& b) {
+    return a.due != b.due ? a.due > b.due : a.sequence > b.sequence;
+  }
+};
+
+}  // namespace
+
+class SimNetwork::Endpoint final : public Transport {
+ public:
+  Endpoint(StageId stage, const Pipeline& pipeline, const Clock& clock, Timetable& timetable, const MessageDelay& delay,
+           std::vector<std::unique_ptr<Endpoint>>& peers)
+      : stage_(stage), pipeline_(pipeline), clock_(clock), timetable_(timetable), delay_(delay), peers_(peers) {}
+
+  bool poll(Offer& offer) override {
+    if (posted_.empty() || posted_.top().due > clock_.now()) return false;
+    const Posted& message = posted_.top();
+    offer = {message.id, 0, (std::uint64_t{message.sender} << 32U) | message.source, {}};
+    posted_.pop();
+    return true;
+  }
+
+  void accept(const Offer& offer, Slot slot) override {
+    arrivals_.push_back({offer.id, slot});
+    const auto sender = static_cast<StageId>(offer.handle >> 32U);
+    peers_[sender]->sent_.push_back({offer.id, static_cast<Slot>(offer.handle)});
+    if (sender != stage_) timetable_.add(clock_.now(), sender);
+  }
+
+  bool poll(Arrival& arrival) override { return take(arrivals_, arrival); }
+
+  void send(const MessageId& id, Slot slot) override {
+    const Edge& edge = pipeline_.edges()[id.edge];
+    const StageId receiver = pipeline_.stage_of(id.direction == Direction::Activation ? edge.to : edge.from);
+    const Time due = clock_.now() + (receiver == stage_ ? Duration{0} : delay_(id));
+    peers_[receiver]->posted_.push({due, sequence_++, id, stage_, slot});
+    if (receiver != stage_ || due > clock_.now()) timetable_.add(due, receiver);
+  }
+
+  bool poll(SendDone& done) override { return take(sent_, done); }
+
+  [[nodiscard]] Time next_deadline() const override { return posted_.empty() ? kNever : posted_.top().due; }
+
+ private:
+  template <typename T>
+  static bool take(std::deque<T>& queue, T& item) {
+    if (queue.empty()) return false;
+    item = queue.front();
+    queue.pop_front();
+    return true;
+  }
+
+  StageId stage_;
+  const Pipeline& pipeline_;
+  const Clock& clock_;
+  Timetable& timetable_;
+  const MessageDelay& delay_;
+  std::vector<std::unique_ptr<Endpoint>>& peers_;
+  std::uint64_t sequence_ = 0;
+  std::priority_queue<Posted, std::vector<Posted>, std::greater<>> posted_;
+  std::deque<Arrival> arrivals_;
+  std::deque<SendDone> sent_;
+};
+
+SimNetwork::SimNetwork(const Pipeline& pipeline, const Clock& clock, Timetable& timetable, MessageDelay delay)
+    : delay_(std::move(delay)) {
+  for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
+    endpoints_.push_back(std::make_unique<Endpoint>(stage, pipeline, clock, timetable, delay_, endpoints_));
+  }
+}
+
+SimNetwork::~SimNetwork() = default;
+
+Transport& SimNetwork::endpoint(StageId stage) { return *endpoints_[stage]; }
+
+}  // namespace sluice::sim

@@ -1,0 +1,220 @@
+#include "staggered_world.hpp"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "sluice/error.hpp"
+
+namespace sluice::test {
+
+/// Who owns which slot of one rank: from the first accepted activation, or the forward's launch, until
+/// the last pass and all sends are over.
+class StaggeredWorld::Audit {
+ public:
+  Audit(const Pipeline& pipeline, StageId stage) : pipeline_(pipeline), stage_(stage) {}
+
+  void take(Chunk chunk, Microbatch microbatch, Slot slot) {
+    const auto [at, fresh] = owners_.try_emplace(slot, Owner{chunk, microbatch});
+    if (!fresh) expect(at->second.is(chunk, microbatch), "taken while in use", slot);
+  }
+
+  void launched(const Launch& launch) {
+    if (launch.task.pass == Pass::Forward && pipeline_.in_edges(launch.task.chunk).empty()) {
+      expect(!owners_.contains(launch.slot), "taken by a source while in use", launch.slot);
+      take(launch.task.chunk, launch.task.microbatch, launch.slot);
+    }
+    use(launch.task.chunk, launch.task.microbatch, launch.slot);
+  }
+
+  void sent(const MessageId& id, Slot slot) {
+    const auto [chunk, pass] = source(id);
+    use(chunk, id.microbatch, slot);
+    if (const auto at = owners_.find(slot); at != owners_.end()) ++at->second.sends;
+  }
+
+  void send_done(const SendDone& done) {
+    const auto at = owners_.find(done.slot);
+    if (at == owners_.end()) return expect(false, "send done without an owner", done.slot);
+    --at->second.sends;
+    free_if_over(at);
+  }
+
+  /// Called with the messages of the task sent: a pair's last pass has ended.
+  void computed(Slot slot) {
+    const auto at = owners_.find(slot);
+    if (at == owners_.end()) return;
+    at->second.computed = true;
+    free_if_over(at);
+  }
+
+  /// A gradient lands in the slot of its pair.
+  void use(Chunk chunk, Microbatch microbatch, Slot slot) {
+    const auto at = owners_.find(slot);
+    expect(at != owners_.end() && at->second.is(chunk, microbatch), "used without ownership", slot);
+  }
+
+  std::vector<std::string> faults;
+
+ private:
+  struct Owner {
+    Chunk chunk;
+    Microbatch microbatch;
+    int sends = 0;
+    bool computed = false;
+    [[nodiscard]] bool is(Chunk c, Microbatch m) const { return chunk == c && microbatch == m; }
+  };
+
+  [[nodiscard]] std::pair<Chunk, Pass> source(const MessageId& id) const {
+    const Edge& edge = pipeline_.edges()[id.edge];
+    return id.direction == Direction::Activation ? std::pair(edge.from, Pass::Forward) : std::pair(edge.to, Pass::Backward);
+  }
+
+  void free_if_over(std::map<Slot, Owner>::iterator at) {
+    if (at->second.computed && at->second.sends == 0) owners_.erase(at);
+  }
+
+  void expect(bool holds, const char* fault, Slot slot) {
+    if (!holds) faults.push_back("stage " + std::to_string(stage_) + ", slot " + std::to_string(slot) + ": " + fault);
+  }
+
+  const Pipeline& pipeline_;
+  StageId stage_;
+  std::map<Slot, Owner> owners_;
+};
+
+/// Records what ran.
+class StaggeredWorld::AuditedExecutor final : public Executor {
+ public:
+  AuditedExecutor(Executor& inner, Audit& audit, StageId stage, std::vector<Execution>& executions)
+      : inner_(inner), audit_(audit), stage_(stage), executions_(executions) {}
+
+  [[nodiscard]] std::uint32_t room(Lane lane) const override { return inner_.room(lane); }
+  [[nodiscard]] Time next_deadline() const override { return inner_.next_deadline(); }
+
+  void launch(const Launch& launch) override {
+    audit_.launched(launch);
+    iteration_ = launch.iteration;
+    forward_only_ = launch.forward_only;
+    inner_.launch(launch);
+  }
+
+  /// The sends of a finished task happen before the next poll, so only then is its pair over.
+  bool poll(Done& done) override {
+    if (const Slot slot = std::exchange(over_, kNoSlot); slot != kNoSlot) audit_.computed(slot);
+    if (!inner_.poll(done)) return false;
+    executions_.push_back({done.task, iteration_, stage_, done.slot, done.whole, done.started, done.ended});
+    const bool last = done.task.pass == Pass::WeightGrad || done.whole || forward_only_;
+    if (last) over_ = done.slot;
+    return true;
+  }
+
+ private:
+  Executor& inner_;
+  Audit& audit_;
+  StageId stage_;
+  std::vector<Execution>& executions_;
+  std::uint64_t iteration_ = 0;
+  bool forward_only_ = false;
+  Slot over_ = kNoSlot;
+};
+
+class StaggeredWorld::AuditedTransport final : public Transport {
+ public:
+  AuditedTransport(Transport& inner, Audit& audit, const Pipeline& pipeline)
+      : inner_(inner), audit_(audit), pipeline_(pipeline) {}
+
+  bool poll(Offer& offer) override { return inner_.poll(offer); }
+  bool poll(Arrival& arrival) override { return inner_.poll(arrival); }
+  [[nodiscard]] Time next_deadline() const override { return inner_.next_deadline(); }
+
+  void accept(const Offer& offer, Slot slot) override {
+    const Edge& edge = pipeline_.edges()[offer.id.edge];
+    if (offer.id.direction == Direction::Activation) {
+      audit_.take(edge.to, offer.id.microbatch, slot);
+    } else {
+      audit_.use(edge.from, offer.id.microbatch, slot);
+    }
+    inner_.accept(offer, slot);
+  }
+
+  void send(const MessageId& id, Slot slot) override {
+    audit_.sent(id, slot);
+    inner_.send(id, slot);
+  }
+
+  bool poll(SendDone& done) override {
+    if (!inner_.poll(done)) return false;
+    audit_.send_done(done);
+    return true;
+  }
+
+ private:
+  Transport& inner_;
+  Audit& audit_;
+  const Pipeline& pipeline_;
+};
+
+struct StaggeredWorld::Rank {
+  Rank(const Pipeline& pipeline, const sim::StageSetup& setup, const sim::Surroundings& around, sim::VirtualClock& clock,
+       sim::Timetable& timetable, Transport& endpoint, std::unique_ptr<Agreement> agrees, Record& all)
+      : audit(pipeline, setup.config.stage),
+        device(setup.config.stage, clock, timetable, around.task_time, around.depth),
+        executor(device, audit, setup.config.stage, all.executions),
+        transport(endpoint, audit, pipeline),
+        agreement(std::move(agrees)),
+        dispatcher(pipeline, setup.config, setup.policy, {executor, transport, *agreement, clock}) {}
+
+  Audit audit;
+  sim::SimExecutor device;
+  AuditedExecutor executor;
+  AuditedTransport transport;
+  std::unique_ptr<Agreement> agreement;
+  Dispatcher dispatcher;
+  std::size_t next = 0;
+};
+
+StaggeredWorld::StaggeredWorld(const Pipeline& pipeline, std::vector<sim::StageSetup> setups,
+                               sim::Surroundings surroundings, const AgreementOf& agreement_of)
+    : network_(pipeline, clock_, timetable_, surroundings.message_delay) {
+  for (const sim::StageSetup& setup : setups) {
+    const StageId stage = setup.config.stage;
+    ranks_.push_back(std::make_unique<Rank>(pipeline, setup, surroundings, clock_, timetable_, network_.endpoint(stage),
+                                            agreement_of(stage), record_));
+  }
+}
+
+StaggeredWorld::~StaggeredWorld() = default;
+
+const Dispatcher& StaggeredWorld::dispatcher(StageId stage) const { return ranks_[stage]->dispatcher; }
+
+void StaggeredWorld::advance(Rank& rank, std::span<const Iteration> iterations) {
+  while (true) {
+    while (rank.dispatcher.progress()) {
+    }
+    if (!rank.dispatcher.finished() || rank.next == iterations.size()) return;
+    rank.dispatcher.begin(iterations[rank.next++]);
+  }
+}
+
+Record StaggeredWorld::run(std::span<const Iteration> iterations) {
+  for (std::uint32_t stage = 0; stage < ranks_.size(); ++stage) timetable_.add(clock_.now(), stage);
+  while (!timetable_.empty()) {
+    clock_.advance_to(timetable_.next_time());
+    advance(*ranks_[timetable_.pop()], iterations);
+  }
+  std::string stuck;
+  for (const auto& rank : ranks_) {
+    if (!rank->dispatcher.finished() || rank->next < iterations.size()) stuck += rank->dispatcher.waiting_report() + "\n";
+  }
+  if (!stuck.empty()) throw StallError(stuck);
+  for (const auto& rank : ranks_) {
+    const auto log = rank->dispatcher.log().decisions();
+    record_.logs.emplace_back(log.begin(), log.end());
+    record_.slots.push_back(rank->dispatcher.slots());
+    record_.slot_faults.insert(record_.slot_faults.end(), rank->audit.faults.begin(), rank->audit.faults.end());
+  }
+  return std::move(record_);
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace sluice::tools {
+
+/// Adds the subcommand `train` to the command line.
+void add_train(CLI::App& app);
+/// Adds the subcommand `compare` to the command line.
+void add_compare(CLI::App& app);
+
+}  // namespace sluice::tools

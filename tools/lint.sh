@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Checks the C++ sources against .clang-format and .clang-tidy.
+#
+# usage: tools/lint.sh --format | --tidy | --fix
+#   --format  reports files that clang-format would change
+#   --tidy    runs clang-tidy on the sources that do not need LibTorch
+#   --fix     formats the files in place
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+sources() {
+  find engine bindings tools tests microbench -name '*.cpp' -o -name '*.hpp' | sort
+}
+
+tidy() {
+  local report=build/tidy/report.txt status=0
+  cmake --preset debug -B build/tidy -DSLUICE_TORCH=OFF >/dev/null
+  run-clang-tidy -quiet -p build/tidy "$PWD/(engine|tools|microbench)/.*" >"$report" 2>&1 || status=$?
+  grep -E ': (error|warning|note): ' "$report" | sort -u || true
+  return "$status"
+}
+
+case "${1:-}" in
+  --format) sources | xargs clang-format --dry-run --Werror ;;
+  --fix) sources | xargs clang-format -i ;;
+  --tidy) tidy ;;
+  *)
+    echo "usage: tools/lint.sh --format | --tidy | --fix" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,41 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "commands.hpp"
+#include "sluice/error.hpp"
+
+namespace {
+
+constexpr int kRunFailed = 1;
+constexpr int kUsage = 2;
+
+int fail(int code, const std::string& message) {
+  fmt::print(stderr, "sluice: {}\n", message);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Readiness-first pipeline-parallel training", "sluice");
+  app.set_version_flag("--version", SLUICE_VERSION);
+  app.require_subcommand(1);
+  sluice::tools::add_train(app);
+  sluice::tools::add_compare(app);
+  try {
+    app.parse(argc, argv);
+    return EXIT_SUCCESS;
+  } catch (const CLI::ParseError& error) {
+    // Help and version are thrown too.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return fail(kUsage, error.what());
+  } catch (const sluice::ConfigError& error) {
+    return fail(kUsage, error.what());
+  } catch (const std::exception& error) {
+    return fail(kRunFailed, error.what());
+  }
+}

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "gpt_workload.hpp"
+#include "method.hpp"
+#include "options.hpp"
+#include "run_statistics.hpp"
+#include "sluice/host/threaded_run.hpp"
+
+namespace sluice::tools {
+
+/// One method at work: its ranks, what they run, and what was measured.
+class MethodRun {
+ public:
+  /// @throws ConfigError naming the field
+  MethodRun(const RunOptions& options, const Method& method);
+
+  /// Runs an iteration and measures it.
+  /// @param measure false for a warm-up or an evaluation: the statistics stay as they are
+  void run(const Iteration& iteration, bool measure = true);
+
+  [[nodiscard]] const std::string& name() const noexcept { return method_.name(); }
+  [[nodiscard]] const RunStatistics& statistics() const noexcept { return statistics_; }
+  /// Mean loss of the last iteration; nothing on emulated devices.
+  [[nodiscard]] std::optional<double> loss() const;
+  /// Nothing on emulated devices.
+  [[nodiscard]] std::optional<std::string> parameters_sha256() const;
+  /// The decisions of every stage in the measured iterations, if they were asked for.
+  [[nodiscard]] const nlohmann::json& decisions() const noexcept { return decisions_; }
+
+ private:
+  host::Workload make_workload(const RunOptions& options);
+  void keep_decisions();
+
+  Method method_;
+  bool keep_decisions_;
+  std::unique_ptr<GptWorkload> model_;
+  RunStatistics statistics_;
+  nlohmann::json decisions_;
+  std::unique_ptr<host::ThreadedRun> run_;
+};
+
+}  // namespace sluice::tools

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Installs what the build needs, where it is missing, and sets SLUICE_TORCH_CMAKE to LibTorch's CMake folder.
+#
+# usage: source tools/setup.sh [tests] [lint]    or    bash tools/setup.sh [tests] [lint]
+#   tests   also what the tests and the micro-benchmarks need
+#   lint    also clang-format and clang-tidy
+
+set -euo pipefail
+
+sluice_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+sluice_torch_version=2.13.0
+
+sluice_fail() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+# Debian packages of the wanted groups that are not installed, one a line.
+sluice_missing_packages() {
+  local wanted=(g++ cmake ninja-build libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
+    libtomlplusplus-dev libdlpack-dev libssl-dev) group
+  for group in "$@"; do
+    case "$group" in
+      tests) wanted+=(python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev) ;;
+      lint) wanted+=(clang-format clang-tidy) ;;
+      venv) wanted+=(python3 python3-venv) ;;
+      *) sluice_fail "unknown group '$group' (tests, lint)" ;;
+    esac
+  done
+  local installed
+  installed="$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' "${wanted[@]}" 2>/dev/null |
+    sed -n 's/^ii *//p')" || true
+  comm -23 <(printf '%s\n' "${wanted[@]}" | sort -u) <(sort -u <<<"$installed")
+}
+
+sluice_install_packages() {
+  command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+    sluice_fail "this is not a Debian system: install the packages that README.md lists, then build with CMake"
+  local missing
+  missing="$(sluice_missing_packages "$@")" || exit 1
+  [[ -n "$missing" ]] || return 0
+  local packages
+  mapfile -t packages <<<"$missing"
+  [[ "$(id -u)" == 0 ]] ||
+    sluice_fail "missing packages; as root run: apt-get install ${packages[*]}"
+  echo "setup: installing ${packages[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq </dev/null &&
+    apt-get install -y -qq --no-install-recommends "${packages[@]}" </dev/null >/dev/null ||
+    sluice_fail "apt-get could not install ${packages[*]}"
+}
+
+# Prints the CMake folder of a Python's torch if it is a complete CPU build, not older than the version that
+# the project is tested with. Reads files only: importing torch takes a second.
+sluice_torch_of() {
+  "$1" - "$sluice_torch_version" 2>/dev/null <<'PYTHON'
+import importlib.metadata, pathlib, re, sys
+
+def numbers(version):
+    return [int(part) for part in re.match(r"[\d.]+", version).group().rstrip(".").split(".")]
+
+torch = importlib.metadata.distribution("torch")
+root = pathlib.Path(torch.locate_file("torch"))
+cpu_only = re.search(r"^cuda\b.*= None$", (root / "version.py").read_text(), re.MULTILINE)
+complete = torch.files and (root / "share/cmake/Torch/TorchConfig.cmake").exists()
+if not (cpu_only and complete and numbers(torch.version) >= numbers(sys.argv[1])):
+    sys.exit(1)
+print(root / "share/cmake")
+PYTHON
+}
+
+sluice_find_torch() {
+  local python
+  for python in "$sluice_root/build/venv/bin/python" "${SLUICE_PYTHON:-python3}" /usr/bin/python3; do
+    if command -v "$python" >/dev/null && SLUICE_TORCH_CMAKE="$(sluice_torch_of "$python")"; then
+      export SLUICE_TORCH_CMAKE
+      return 0
+    fi
+  done
+  return 1
+}
+
+# Prints a Python that can make virtual environments.
+sluice_venv_python() {
+  local python
+  for python in "${SLUICE_PYTHON:-python3.11}" python3 /usr/bin/python3; do
+    if command -v "$python" >/dev/null && "$python" -c 'import venv, ensurepip' 2>/dev/null; then
+      echo "$python"
+      return 0
+    fi
+  done
+  return 1
+}
+
+sluice_install_torch() {
+  local venv="$sluice_root/build/venv" python
+  if ! python="$(sluice_venv_python)"; then
+    sluice_install_packages venv
+    python="$(sluice_venv_python)" || sluice_fail "found no Python that can make a virtual environment"
+  fi
+  echo "setup: installing LibTorch (torch $sluice_torch_version, CPU, about 200 MB) into $venv"
+  "$python" -m venv --clear "$venv"
+  local pip=("$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input)
+  if ! "${pip[@]}" "torch==$sluice_torch_version+cpu"; then
+    echo "setup: pip finds no torch $sluice_torch_version+cpu; trying torch $sluice_torch_version." \
+      "Where that is a CUDA build it is several GB." >&2
+    "${pip[@]}" "torch==$sluice_torch_version" || true
+  fi
+  sluice_find_torch ||
+    sluice_fail "could not install a CPU build of torch $sluice_torch_version: install one into a Python" \
+      "and name it with SLUICE_PYTHON=/path/to/python"
+}
+
+sluice_install_packages "$@"
+sluice_find_torch || sluice_install_torch

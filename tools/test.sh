@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs, builds and runs the tests.
+#
+# usage: tools/test.sh [--full | --extra]
+#   (none)    every test that is not slow, in the release build
+#   --full    these, and the slow tests, the sanitizer builds, the format and lint checks, the micro-benchmarks
+#   --extra   what --full adds, alone
+
+set -euo pipefail
+case "${1:-}" in
+  "") plain=1 extra=0 ;;
+  --full) plain=1 extra=1 ;;
+  --extra) plain=0 extra=1 ;;
+  *)
+    echo "usage: tools/test.sh [--full | --extra]" >&2
+    exit 2
+    ;;
+esac
+
+groups=(tests)
+((extra)) && groups+=(lint)
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh" "${groups[@]}"
+cd "$sluice_root"
+
+failures=0
+summary=()
+
+# step <name> <command>...: runs it, notes its time and outcome, and goes on.
+step() {
+  local name="$1" outcome=passed started=$SECONDS
+  shift
+  echo
+  echo "== $name"
+  if ! "$@"; then
+    outcome=FAILED
+    failures=$((failures + 1))
+  fi
+  summary+=("$(printf '%-32s %-6s %5d s' "$name" "$outcome" $((SECONDS - started)))")
+}
+
+build() {
+  cmake --preset "$1" -DCMAKE_PREFIX_PATH="$SLUICE_TORCH_CMAKE" "${@:2}" && cmake --build --preset "$1"
+}
+
+run_tests() {
+  ctest --preset "$1" --parallel 2 "${@:2}"
+}
+
+build_and_test() {
+  build "$1" && run_tests "$1" --label-exclude slow
+}
+
+microbench() {
+  build/release/bin/sluice_bench --benchmark_min_time=0.05
+}
+
+step "build release" build release -DSLUICE_TORCH=ON
+if ((plain)); then
+  step "tests" run_tests release --label-exclude slow
+fi
+if ((extra)); then
+  step "slow tests" run_tests release --label-regex '^slow$' --no-tests=ignore
+  step "micro-benchmarks" microbench
+  step "format" bash tools/lint.sh --format
+  step "clang-tidy" bash tools/lint.sh --tidy
+  step "address and undefined behaviour" build_and_test asan
+  step "data races" build_and_test tsan
+fi
+
+echo
+echo "== Summary"
+printf '%s\n' "${summary[@]}"
+((failures == 0))
