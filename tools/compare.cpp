@@ -1,4 +1,6 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -68,7 +70,8 @@ void run_interleaved(Runs& runs, std::uint64_t iterations) {
     std::string line;
     for (auto& run : runs) {
       run->run({i, IterationKind::Training});
-      line += fmt::format("{}{} {:.0f} ms", line.empty() ? "" : "  ", run->name(), 1e3 * run->statistics().iteration_seconds().back());
+      line += fmt::format("{}{} {:.0f} ms", line.empty() ? "" : "  ", run->name(),
+                          1e3 * run->statistics().iteration_seconds().back());
     }
     bar.show(i, line);
   }
@@ -94,8 +97,8 @@ nlohmann::json summarize(const CompareOptions& options, const Runs& runs) {
 }
 
 void report(const Runs& runs) {
-  fmt::print("\n{:<12}  {:>12}  {:>8}  {:>13}  {:>7}  {:>9}  {:>9}\n", "method", "median", "speed-up", "range", "bubble", "in flight",
-             "reordered");
+  fmt::print("\n{:<12}  {:>12}  {:>8}  {:>13}  {:>7}  {:>9}  {:>9}\n", "method", "median", "speed-up",
+             "range", "bubble", "in flight", "reordered");
   for (const auto& run : runs) {
     const RunStatistics& statistics = run->statistics();
     const SpeedUp over_first = speed_up(runs.front()->statistics(), statistics);
@@ -106,8 +109,8 @@ void report(const Runs& runs) {
       reordered += stage.reordered;
     }
     fmt::print("{:<12}  {:>9.1f} ms  {:>7.2f}x  {:>5.2f} to {:>4.2f}  {:>6.1f}%  {:>9}  {:>9}\n", run->name(),
-               1e3 * statistics.median_seconds(), over_first.of_medians, over_first.lowest, over_first.highest,
-               100 * statistics.bubble_fraction(), peak, reordered);
+               1e3 * statistics.median_seconds(), over_first.of_medians, over_first.lowest,
+               over_first.highest, 100 * statistics.bubble_fraction(), peak, reordered);
   }
   fmt::print("\n");
 }
@@ -131,15 +134,22 @@ void run_compare(CompareOptions& options, CLI::App& command) {
 
 void add_compare(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* command = app.add_subcommand("compare", "Run the same settings under several methods, side by side");
-  command->add_option("--methods", options->methods, "Hints and schedules, separated by commas; speed-ups are over the first")
+  CLI::App* command =
+      app.add_subcommand("compare", "Run the same settings under several methods, side by side");
+  command
+      ->add_option("--methods", options->methods,
+                   "Hints and schedules, separated by commas; speed-ups are over the first")
       ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "Measured iterations of each method")->capture_default_str();
+  command->add_option("--iterations", options->iterations, "Measured iterations of each method")
+      ->check(check_whole_number)
+      ->capture_default_str();
   command->add_option("--config", options->config, "Read options from a TOML file; the command line wins");
   options->run.declare(*command);
   command->footer(
-      "Example: sluice compare --emulate f=10ms,b=20ms,w=10ms --stages 8 --microbatches 64 --jitter tail:0.3,10 "
+      "Example: sluice compare --emulate f=10ms,b=20ms,w=10ms --stages 8 --microbatches 64 --jitter "
+      "tail:0.3,10 "
       "--methods 1f1b,bf,bfw");
   command->callback([options, command] { run_compare(*options, *command); });
 }

@@ -47,7 +47,8 @@ std::vector<std::filesystem::path> own_docs() {
 }
 
 std::shared_ptr<const gpt::TextData> load_text(const ModelOptions& model) {
-  const std::vector<std::filesystem::path> paths = model.text.empty() ? own_docs() : std::vector{std::filesystem::path(model.text)};
+  const std::vector<std::filesystem::path> paths =
+      model.text.empty() ? own_docs() : std::vector{std::filesystem::path(model.text)};
   return std::make_shared<const gpt::TextData>(gpt::TextData::load(paths, model.context));
 }
 
@@ -59,7 +60,8 @@ class GptWorkload::Impl {
       : exchange_(std::make_shared<gpt::InProcessExchange>(pipeline.stages())) {
     const gpt::GptConfig config = model_config(options);
     const auto text = load_text(options.model);
-    for (StageId stage = 0; stage < pipeline.stages(); ++stage) ranks_.emplace_back(config, text, exchange_, pipeline, stage);
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage)
+      ranks_.emplace_back(config, text, exchange_, pipeline, stage);
     for (Chunk chunk = 0; chunk < pipeline.chunks(); ++chunk) {
       stages_.push_back(&ranks_[pipeline.stage_of(chunk)].stage(chunk));
     }
@@ -68,7 +70,9 @@ class GptWorkload::Impl {
   host::Workload workload() {
     host::Workload workload;
     workload.stages = stages_;
-    workload.before_iteration = [this](std::uint32_t rank, const Iteration& iteration) { ranks_[rank].begin_iteration(iteration); };
+    workload.before_iteration = [this](std::uint32_t rank, const Iteration& iteration) {
+      ranks_[rank].begin_iteration(iteration);
+    };
     workload.after_iteration = [this](std::uint32_t rank, const Iteration&) { ranks_[rank].end_iteration(); };
     workload.on_failure = [this](const std::string& cause) { exchange_->abort(cause); };
     return workload;
@@ -107,7 +111,8 @@ class UnpipelinedGpt::Impl {
   gpt::NoPipeline model_;
 };
 
-GptWorkload::GptWorkload(const RunOptions& options, const Pipeline& pipeline) : impl_(std::make_unique<Impl>(options, pipeline)) {}
+GptWorkload::GptWorkload(const RunOptions& options, const Pipeline& pipeline)
+    : impl_(std::make_unique<Impl>(options, pipeline)) {}
 GptWorkload::~GptWorkload() = default;
 
 host::Workload GptWorkload::workload() { return impl_->workload(); }
@@ -128,7 +133,8 @@ namespace sluice::tools {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw ConfigError("emulate", "this build has no LibTorch, so it can only emulate devices, e.g. --emulate f=2ms,b=4ms");
+  throw ConfigError("emulate",
+                    "this build has no LibTorch, so it can only emulate devices, e.g. --emulate f=2ms,b=4ms");
 }
 
 }  // namespace

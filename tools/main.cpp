@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -18,12 +20,21 @@ int fail(int code, const std::string& message) {
   return code;
 }
 
+/// One line, whatever an argument or a cause holds.
+std::string one_line(std::string text) {
+  const auto is_control = [](unsigned char c) { return std::iscntrl(c) != 0; };
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  return text;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Readiness-first pipeline-parallel training", "sluice");
   app.set_version_flag("--version", SLUICE_VERSION);
   app.require_subcommand(1);
+  // A script that appends an option to a list of them means the last one.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   sluice::tools::add_train(app);
   sluice::tools::add_compare(app);
   try {
@@ -32,10 +43,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // Help and version are thrown too.
     if (error.get_exit_code() == 0) return app.exit(error);
-    return fail(kUsage, error.what());
+    return fail(kUsage, one_line(error.what()));
   } catch (const sluice::ConfigError& error) {
-    return fail(kUsage, error.what());
-  } catch (const std::exception& error) {
+    return fail(kUsage, one_line(error.what()));
+  } catch (const sluice::StallError& error) {
+    // With a line for each rank.
     return fail(kRunFailed, error.what());
+  } catch (const std::exception& error) {
+    return fail(kRunFailed, one_line(error.what()));
   }
 }

@@ -21,16 +21,22 @@ bool is_schedule(std::string_view name) {
 }
 
 Pipeline make_pipeline(const PipelineSettings& settings, bool split_backward) {
-  return Pipeline::interleaved(settings.stages, settings.chunks_per_stage, settings.microbatches, split_backward);
+  return Pipeline::interleaved(settings.stages, settings.chunks_per_stage, settings.microbatches,
+                               split_backward);
 }
 
 }  // namespace
 
-Method::Method(std::string_view name, const PipelineSettings& settings) : Method(name, is_schedule(name), settings) {}
+Method::Method(std::string_view name, const PipelineSettings& settings)
+    : Method(name, is_schedule(name), settings) {}
 
-Method Method::hint(std::string_view name, const PipelineSettings& settings) { return {name, false, settings}; }
+Method Method::hint(std::string_view name, const PipelineSettings& settings) {
+  return {name, false, settings};
+}
 
-Method Method::schedule(std::string_view name, const PipelineSettings& settings) { return {name, true, settings}; }
+Method Method::schedule(std::string_view name, const PipelineSettings& settings) {
+  return {name, true, settings};
+}
 
 std::vector<std::string> Method::names() {
   std::vector<std::string> names(Hint::names().begin(), Hint::names().end());
@@ -39,10 +45,14 @@ std::vector<std::string> Method::names() {
 }
 
 Method::Method(std::string_view name, bool fixed, const PipelineSettings& settings)
-    : name_(name), fixed_(fixed), rules_(settings.rules), pipeline_(make_pipeline(settings, !fixed && name == "bfw")) {
+    : name_(name),
+      fixed_(fixed),
+      rules_(settings.rules),
+      pipeline_(make_pipeline(settings, !fixed && name == "bfw")) {
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
     // The limit is checked per stage, the name by the policy itself.
-    [[maybe_unused]] const std::uint32_t slots = policy(stage).slots(pipeline_, stage, settings.limit, rules_);
+    [[maybe_unused]] const std::uint32_t slots =
+        policy(stage).slots(pipeline_, stage, settings.limit, rules_);
   }
   if (fixed_ && settings.limit_given) check_limit(settings);
 }
@@ -53,8 +63,11 @@ void Method::check_limit(const PipelineSettings& settings) const {
     const std::uint32_t peak = schedule.peak_in_flight(pipeline_, stage);
     const std::uint32_t allowed = Backpressure(pipeline_, stage, settings.limit, rules_).credits();
     if (peak <= allowed) continue;
-    throw ConfigError("limit", fmt::format("schedule {} holds {} microbatches in flight on stage {}, more than the {} that {} allows",
-                                           name_, peak, stage, allowed, settings.limit));
+    throw ConfigError(
+        "limit",
+        fmt::format(
+            "schedule {} holds {} microbatches in flight on stage {}, more than the {} that {} allows", name_,
+            peak, stage, allowed, settings.limit));
   }
 }
 

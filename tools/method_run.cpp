@@ -9,10 +9,12 @@ MethodRun::MethodRun(const RunOptions& options, const Method& method)
       keep_decisions_(!options.output.decisions.empty()),
       statistics_(method.name(), method.pipeline().stages()),
       decisions_({{"method", method.name()}, {"stages", nlohmann::json::array()}}) {
-  for (std::uint32_t stage = 0; stage < method.pipeline().stages(); ++stage) decisions_["stages"].push_back(nlohmann::json::array());
+  for (std::uint32_t stage = 0; stage < method.pipeline().stages(); ++stage)
+    decisions_["stages"].push_back(nlohmann::json::array());
   host::Workload workload = make_workload(options);
   run_ = std::make_unique<host::ThreadedRun>(
-      method_.pipeline(), [this](StageId stage) { return method_.policy(stage); }, std::move(workload), options.threaded());
+      method_.pipeline(), [this](StageId stage) { return method_.policy(stage); }, std::move(workload),
+      options.threaded());
 }
 
 host::Workload MethodRun::make_workload(const RunOptions& options) {
@@ -21,7 +23,8 @@ host::Workload MethodRun::make_workload(const RunOptions& options) {
     return model_->workload();
   }
   host::Workload workload;
-  workload.task_time = [model = options.durations(), seed = options.seed, chunks = options.pipeline.chunks_per_stage](const Launch& launch) {
+  workload.task_time = [model = options.durations(), seed = options.seed,
+                        chunks = options.pipeline.chunks_per_stage](const Launch& launch) {
     return model.draw(seed, launch.iteration, launch.task, launch.whole, chunks);
   };
   return workload;
@@ -31,7 +34,8 @@ void MethodRun::run(const Iteration& iteration, bool measure) {
   const host::IterationReport report = run_->run(iteration);
   if (measure) {
     std::vector<std::span<const Decision>> logs;
-    for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage) logs.push_back(run_->log(stage).decisions());
+    for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
+      logs.push_back(run_->log(stage).decisions());
     statistics_.add(iteration, report, logs);
     if (keep_decisions_) keep_decisions();
   }
@@ -40,11 +44,14 @@ void MethodRun::run(const Iteration& iteration, bool measure) {
 
 void MethodRun::keep_decisions() {
   for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage) {
-    for (const Decision& decision : run_->log(stage).decisions()) decisions_["stages"][stage].push_back(to_json(decision));
+    for (const Decision& decision : run_->log(stage).decisions())
+      decisions_["stages"][stage].push_back(to_json(decision));
   }
 }
 
-std::optional<double> MethodRun::loss() const { return model_ ? std::optional(model_->loss()) : std::nullopt; }
+std::optional<double> MethodRun::loss() const {
+  return model_ ? std::optional(model_->loss()) : std::nullopt;
+}
 
 std::optional<std::string> MethodRun::parameters_sha256() const {
   return model_ ? std::optional(model_->parameters_sha256()) : std::nullopt;

@@ -1,7 +1,11 @@
 #include "options.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "sluice/error.hpp"
@@ -15,29 +19,50 @@ constexpr std::uint32_t kDeepest = 64;
 
 void declare_model(CLI::App& command, ModelOptions& model) {
   constexpr const char* kGroup = "Model and training";
-  command.add_option("--text", model.text, "File or folder of text to learn (default: the project's own docs)")->group(kGroup);
+  command
+      .add_option("--text", model.text, "File or folder of text to learn (default: the project's own docs)")
+      ->group(kGroup);
   command.add_option("--layers", model.layers, "Transformer blocks")->capture_default_str()->group(kGroup);
   command.add_option("--width", model.width, "Width of the model")->capture_default_str()->group(kGroup);
   command.add_option("--heads", model.heads, "Attention heads")->capture_default_str()->group(kGroup);
   command.add_option("--context", model.context, "Bytes of one row")->capture_default_str()->group(kGroup);
-  command.add_option("--micro-batch-size", model.micro_batch_size, "Rows of one microbatch")->capture_default_str()->group(kGroup);
-  command.add_option("--lr", model.learning_rate, "Learning rate of AdamW")->capture_default_str()->group(kGroup);
-  command.add_option("--weight-decay", model.weight_decay, "Weight decay of matrices")->capture_default_str()->group(kGroup);
-  command.add_option("--clip", model.clip_norm, "Largest global gradient norm, 0 for none")->capture_default_str()->group(kGroup);
-  command.add_option("--dropout", model.dropout, "Probability of dropping an activation")->capture_default_str()->group(kGroup);
-  command.add_flag("--tied-embeddings", model.tied_embeddings, "The output projection is the token embedding")->group(kGroup);
+  command.add_option("--micro-batch-size", model.micro_batch_size, "Rows of one microbatch")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--lr", model.learning_rate, "Learning rate of AdamW")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--weight-decay", model.weight_decay, "Weight decay of matrices")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--clip", model.clip_norm, "Largest global gradient norm, 0 for none")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--dropout", model.dropout, "Probability of dropping an activation")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_flag("--tied-embeddings", model.tied_embeddings, "The output projection is the token embedding")
+      ->group(kGroup);
 }
 
 void declare_output(CLI::App& command, OutputOptions& output) {
   constexpr const char* kGroup = "Results";
   command.add_option("--json", output.json, "Write the results as JSON")->group(kGroup);
-  command.add_option("--timeline", output.timeline, "Write a timeline as one HTML file")->group(kGroup);
+  command
+      .add_option(
+          "--timeline", output.timeline,
+          "Write a timeline: an interactive HTML page, or an SVG picture of the last iteration if the "
+          "path ends in .svg")
+      ->group(kGroup);
   command.add_option("--trace", output.trace, "Write a Chrome/Perfetto trace")->group(kGroup);
-  command.add_option("--decisions", output.decisions, "Write the decision log of every stage as JSON")->group(kGroup);
+  command.add_option("--decisions", output.decisions, "Write the decision log of every stage as JSON")
+      ->group(kGroup);
 }
 
 Rules parse_rules(const std::string& rules, const std::string& accumulate) {
-  if (rules != "default" && rules != "paper") throw ConfigError("rules", fmt::format("'{}' is not one of default, paper", rules));
+  if (rules != "default" && rules != "paper")
+    throw ConfigError("rules", fmt::format("'{}' is not one of default, paper", rules));
   if (accumulate != "order" && accumulate != "any") {
     throw ConfigError("accumulate", fmt::format("'{}' is not one of order, any", accumulate));
   }
@@ -46,7 +71,24 @@ Rules parse_rules(const std::string& rules, const std::string& accumulate) {
   return parsed;
 }
 
+/// An empty value is a variable of a script that was never set.
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (std::find(values.begin(), values.end(), "") != values.end())
+      throw ConfigError(option->get_single_name(), "is empty");
+  }
+}
+
 }  // namespace
+
+std::string check_whole_number(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc{} && rest == end) return {};
+  return fmt::format("must be a whole number below 2^64, not '{}'", text);
+}
 
 void OutputOptions::check() const {
   const std::pair<const char*, const std::string*> paths[] = {
@@ -58,27 +100,57 @@ void OutputOptions::check() const {
 
 void RunOptions::declare(CLI::App& command) {
   constexpr const char* kGroup = "Pipeline";
-  command.add_option("--stages", pipeline.stages, "Pipeline stages, one rank each")->capture_default_str()->group(kGroup);
-  command.add_option("--chunks-per-stage", pipeline.chunks_per_stage, "Chunks of the model on each stage")->capture_default_str()->group(kGroup);
-  command.add_option("--microbatches", pipeline.microbatches, "Microbatches of one step")->capture_default_str()->group(kGroup);
-  command.add_option("--limit", pipeline.limit, "Most microbatches in flight on a stage")->capture_default_str()->group(kGroup);
-  command.add_option("--rules", rules, "Rules of a round: default, or paper for those of RRFP")->capture_default_str()->group(kGroup);
-  command.add_option("--accumulate", accumulate, "Weight gradients in microbatch order, or in any")->capture_default_str()->group(kGroup);
-  command.add_option("--launch-ahead", launch_ahead, "Tasks handed to a device at once, the running one included")->capture_default_str()->group(kGroup);
-  command.add_option("--emulate", emulate, "Emulate the devices: f=2ms,b=4ms,w=2ms,sigma=0.2 (b is the whole backward)")->group(kGroup);
-  command.add_option("--jitter", jitter, "Delay messages: j0, j1, j2, j3 or tail:p,mean_ms")->capture_default_str()->group(kGroup);
-  command.add_option("--seed", seed, "Seed of weights, data, dropout and delays")->capture_default_str()->group(kGroup);
-  command.add_option("--stall-timeout", stall_timeout_s, "Seconds without progress on any stage before a run is given up")->capture_default_str()->group(kGroup);
+  command.add_option("--stages", pipeline.stages, "Pipeline stages, one rank each")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--chunks-per-stage", pipeline.chunks_per_stage, "Chunks of the model on each stage")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--microbatches", pipeline.microbatches, "Microbatches of one step")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--limit", pipeline.limit, "Most microbatches in flight on a stage")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--rules", rules, "Rules of a round: default, or paper for those of RRFP")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--accumulate", accumulate, "Weight gradients in microbatch order, or in any")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--launch-ahead", launch_ahead,
+                  "Tasks handed to a device at once, the running one included")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--emulate", emulate,
+                  "Emulate the devices: f=2ms,b=4ms,w=2ms,sigma=0.2 (b is the whole backward)")
+      ->group(kGroup);
+  command.add_option("--jitter", jitter, "Delay messages: j0, j1, j2, j3 or tail:p,mean_ms")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--seed", seed, "Seed of weights, data, dropout and delays")
+      ->check(check_whole_number)
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--stall-timeout", stall_timeout_s,
+                  "Seconds without progress on any stage before a run is given up")
+      ->capture_default_str()
+      ->group(kGroup);
   declare_model(command, model);
   declare_output(command, output);
 }
 
 void RunOptions::finish(const CLI::App& command) {
+  refuse_empty_values(command);
   pipeline.limit_given = command.count("--limit") > 0;
   pipeline.rules = parse_rules(rules, accumulate);
   delays_ = host::DelayModel::parse(jitter);
   if (command.count("--emulate") > 0) durations_ = host::DurationModel::parse(emulate);
-  if (launch_ahead == 0 || launch_ahead > kDeepest) throw ConfigError("launch-ahead", fmt::format("must be 1 to {}", kDeepest));
+  if (launch_ahead == 0 || launch_ahead > kDeepest)
+    throw ConfigError("launch-ahead", fmt::format("must be 1 to {}", kDeepest));
   if (!(stall_timeout_s > 0 && stall_timeout_s <= kLongestStallTimeout)) {
     throw ConfigError("stall-timeout", fmt::format("must be above 0 and at most {} s", kLongestStallTimeout));
   }
@@ -92,7 +164,8 @@ host::ThreadedRunOptions RunOptions::threaded() const {
   options.depth = launch_ahead;
   options.delays = delays_;
   options.seed = seed;
-  options.stall_timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(stall_timeout_s));
+  options.stall_timeout =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(stall_timeout_s));
   options.record_decisions = true;
   return options;
 }

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -10,6 +9,10 @@
 #include "sluice/host/delay_model.hpp"
 #include "sluice/host/duration_model.hpp"
 #include "sluice/host/threaded_run.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace sluice::tools {
 
@@ -37,6 +40,9 @@ struct OutputOptions {
   /// @throws ConfigError naming the first option whose path cannot be written
   void check() const;
 };
+
+/// For options of 64 bits: refuses a sign and what does not fit, which CLI11 would wrap around.
+[[nodiscard]] std::string check_whole_number(const std::string& text);
 
 /// What `train` and `compare` have in common.
 struct RunOptions {

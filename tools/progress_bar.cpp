@@ -30,7 +30,8 @@ void ProgressBar::show(std::uint64_t done, const std::string& status) {
     return;
   }
   const std::uint64_t filled = total_ > 0 ? kWidth * done / total_ : kWidth;
-  fmt::print(stderr, "\r\033[K{} {:#<{}}{:.<{}} {}/{}  {}", what_, "", filled, "", kWidth - filled, done, total_, status);
+  fmt::print(stderr, "\r\033[K{} {:#<{}}{:.<{}} {}/{}  {}", what_, "", filled, "", kWidth - filled, done,
+             total_, status);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "sluice/trace/chrome_trace.hpp"
 #include "sluice/trace/output_file.hpp"
 #include "sluice/trace/timeline_html.hpp"
+#include "sluice/trace/timeline_svg.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -14,11 +17,16 @@ void write(const char* what, const std::string& path, const std::string& content
   fmt::print("{:<10} {}\n", what, path);
 }
 
+std::string draw(const std::string& path, const std::vector<trace::MethodTimeline>& timelines) {
+  const bool svg = std::filesystem::path(path).extension() == ".svg";
+  return svg ? trace::timeline_svg(timelines) : trace::timeline_html(timelines);
+}
+
 }  // namespace
 
 void write_results(const OutputOptions& output, const Results& results) {
   if (!output.json.empty()) write("results", output.json, results.summary.dump(2) + "\n");
-  if (!output.timeline.empty()) write("timeline", output.timeline, trace::timeline_html(results.timelines));
+  if (!output.timeline.empty()) write("timeline", output.timeline, draw(output.timeline, results.timelines));
   if (!output.trace.empty()) write("trace", output.trace, trace::chrome_trace(results.timelines));
   if (!output.decisions.empty()) write("decisions", output.decisions, results.decisions.dump() + "\n");
 }

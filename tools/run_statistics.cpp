@@ -1,6 +1,7 @@
 #include "run_statistics.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>
@@ -20,7 +21,8 @@ double StageStatistics::dispatch_ns_per_task() const {
   return tasks > 0 ? dispatch_s * 1e9 / static_cast<double>(tasks) : 0.0;
 }
 
-RunStatistics::RunStatistics(std::string name, std::uint32_t stages) : name_(std::move(name)), stages_(stages) {}
+RunStatistics::RunStatistics(std::string name, std::uint32_t stages)
+    : name_(std::move(name)), stages_(stages) {}
 
 void RunStatistics::add(const Iteration& iteration, const host::IterationReport& report,
                         std::span<const std::span<const Decision>> logs) {
@@ -50,7 +52,8 @@ void RunStatistics::keep_spans(const Iteration& iteration, const host::Iteration
   std::vector<trace::TaskSpan> spans;
   for (std::uint32_t stage = 0; stage < report.ranks.size(); ++stage) {
     for (const Done& done : report.ranks[stage].ran) {
-      spans.push_back({done.task, iteration.index, stage, done.whole, seconds(done.started), seconds(done.ended)});
+      spans.push_back(
+          {done.task, iteration.index, stage, done.whole, seconds(done.started), seconds(done.ended)});
     }
   }
   kept_ += spans.size();
@@ -99,13 +102,13 @@ trace::MethodTimeline RunStatistics::timeline() const {
 std::string RunStatistics::table() const {
   const double total = std::accumulate(iteration_seconds_.begin(), iteration_seconds_.end(), 0.0);
   const auto share = [total](double part) { return total > 0 ? 100 * part / total : 0.0; };
-  std::string text = fmt::format("{:>5}  {:>6}  {:>7}  {:>6}  {:>7}  {:>9}  {:>9}  {:>14}\n", "stage", "busy", "waiting", "idle",
-                                 "tasks", "reordered", "in flight", "dispatch/task");
+  std::string text = fmt::format("{:>5}  {:>6}  {:>7}  {:>6}  {:>7}  {:>9}  {:>9}  {:>14}\n", "stage", "busy",
+                                 "waiting", "idle", "tasks", "reordered", "in flight", "dispatch/task");
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const StageStatistics& stage = stages_[i];
-    text += fmt::format("{:>5}  {:>5.1f}%  {:>6.1f}%  {:>5.1f}%  {:>7}  {:>9}  {:>9}  {:>11.1f} us\n", i, share(stage.busy_s),
-                        share(stage.blocked_s), share(stage.idle_s), stage.tasks, stage.reordered, stage.peak_in_flight,
-                        stage.dispatch_ns_per_task() / 1000);
+    text += fmt::format("{:>5}  {:>5.1f}%  {:>6.1f}%  {:>5.1f}%  {:>7}  {:>9}  {:>9}  {:>11.1f} us\n", i,
+                        share(stage.busy_s), share(stage.blocked_s), share(stage.idle_s), stage.tasks,
+                        stage.reordered, stage.peak_in_flight, stage.dispatch_ns_per_task() / 1000);
   }
   return text;
 }
@@ -114,7 +117,8 @@ std::uint64_t count_reordered(std::span<const Decision> decisions) {
   std::map<std::pair<Chunk, Pass>, Microbatch> highest;
   std::uint64_t reordered = 0;
   for (const Decision& decision : decisions) {
-    const auto [at, first] = highest.try_emplace({decision.task.chunk, decision.task.pass}, decision.task.microbatch);
+    const auto [at, first] =
+        highest.try_emplace({decision.task.chunk, decision.task.pass}, decision.task.microbatch);
     if (decision.task.microbatch < at->second) ++reordered;
     at->second = std::max(at->second, decision.task.microbatch);
   }

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <deque>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,7 +35,8 @@ class RunStatistics {
   RunStatistics(std::string name, std::uint32_t stages);
 
   /// @param logs the decisions of each stage in this iteration
-  void add(const Iteration& iteration, const host::IterationReport& report, std::span<const std::span<const Decision>> logs);
+  void add(const Iteration& iteration, const host::IterationReport& report,
+           std::span<const std::span<const Decision>> logs);
   /// An iteration outside of a pipeline: one stage, always busy.
   void add_unpipelined(double seconds);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
+#include <CLI/CLI.hpp>
 
 #include "sluice/error.hpp"
 
@@ -14,7 +15,8 @@ toml::table read(const std::string& path) {
   } catch (const toml::parse_error& error) {
     const toml::source_region& where = error.source();
     if (where.begin.line == 0) throw ConfigError("config", fmt::format("{}: {}", path, error.description()));
-    throw ConfigError("config", fmt::format("{}, line {}, column {}: {}", path, where.begin.line, where.begin.column, error.description()));
+    throw ConfigError("config", fmt::format("{}, line {}, column {}: {}", path, where.begin.line,
+                                            where.begin.column, error.description()));
   }
 }
 

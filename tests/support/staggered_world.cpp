@@ -28,9 +28,18 @@ class StaggeredWorld::Audit {
   }
 
   void sent(const MessageId& id, Slot slot) {
-    const auto [chunk, pass] = source(id);
-    use(chunk, id.microbatch, slot);
-    if (const auto at = owners_.find(slot); at != owners_.end()) ++at->second.sends;
+    const Edge& edge = pipeline_.edges()[id.edge];
+    use(id.direction == Direction::Activation ? edge.from : edge.to, id.microbatch, slot);
+  }
+
+  /// The sends that must follow count from now on.
+  void ended(const Done& done, bool last) {
+    const auto at = owners_.find(done.slot);
+    if (at == owners_.end()) return expect(false, "ended without an owner", done.slot);
+    if (done.task.pass == Pass::Forward) at->second.sends += pipeline_.out_edges(done.task.chunk).size();
+    if (done.task.pass == Pass::Backward) at->second.sends += pipeline_.in_edges(done.task.chunk).size();
+    at->second.computed = last;
+    free_if_over(at);
   }
 
   void send_done(const SendDone& done) {
@@ -40,15 +49,6 @@ class StaggeredWorld::Audit {
     free_if_over(at);
   }
 
-  /// Called with the messages of the task sent: a pair's last pass has ended.
-  void computed(Slot slot) {
-    const auto at = owners_.find(slot);
-    if (at == owners_.end()) return;
-    at->second.computed = true;
-    free_if_over(at);
-  }
-
-  /// A gradient lands in the slot of its pair.
   void use(Chunk chunk, Microbatch microbatch, Slot slot) {
     const auto at = owners_.find(slot);
     expect(at != owners_.end() && at->second.is(chunk, microbatch), "used without ownership", slot);
@@ -60,15 +60,10 @@ class StaggeredWorld::Audit {
   struct Owner {
     Chunk chunk;
     Microbatch microbatch;
-    int sends = 0;
+    std::size_t sends = 0;
     bool computed = false;
     [[nodiscard]] bool is(Chunk c, Microbatch m) const { return chunk == c && microbatch == m; }
   };
-
-  [[nodiscard]] std::pair<Chunk, Pass> source(const MessageId& id) const {
-    const Edge& edge = pipeline_.edges()[id.edge];
-    return id.direction == Direction::Activation ? std::pair(edge.from, Pass::Forward) : std::pair(edge.to, Pass::Backward);
-  }
 
   void free_if_over(std::map<Slot, Owner>::iterator at) {
     if (at->second.computed && at->second.sends == 0) owners_.erase(at);
@@ -99,13 +94,10 @@ class StaggeredWorld::AuditedExecutor final : public Executor {
     inner_.launch(launch);
   }
 
-  /// The sends of a finished task happen before the next poll, so only then is its pair over.
   bool poll(Done& done) override {
-    if (const Slot slot = std::exchange(over_, kNoSlot); slot != kNoSlot) audit_.computed(slot);
     if (!inner_.poll(done)) return false;
     executions_.push_back({done.task, iteration_, stage_, done.slot, done.whole, done.started, done.ended});
-    const bool last = done.task.pass == Pass::WeightGrad || done.whole || forward_only_;
-    if (last) over_ = done.slot;
+    audit_.ended(done, done.task.pass == Pass::WeightGrad || done.whole || forward_only_);
     return true;
   }
 
@@ -116,7 +108,6 @@ class StaggeredWorld::AuditedExecutor final : public Executor {
   std::vector<Execution>& executions_;
   std::uint64_t iteration_ = 0;
   bool forward_only_ = false;
-  Slot over_ = kNoSlot;
 };
 
 class StaggeredWorld::AuditedTransport final : public Transport {

@@ -16,6 +16,9 @@ constexpr std::uint32_t kEmbeddingParameters = 2;
 constexpr std::uint32_t kBlockParameters = 12;
 constexpr std::uint32_t kFinalNormParameters = 2;
 constexpr double kDeviation = 0.02;  // of the initial weights, as in GPT-2
+// Larger than GPT-2's: a residual stream near zero makes the first norms so steep that training
+// without a warm-up jumps.
+constexpr double kEmbeddingDeviation = 0.1;
 constexpr const char* kEmbeddingName = "embedding.weight";
 
 std::uint32_t final_norm_index(const GptConfig& config) {
@@ -68,8 +71,8 @@ Parameter* GptChunk::add_vector(const std::string& name, std::uint32_t index, st
 }
 
 void GptChunk::add_embedding() {
-  embedding_ = add_matrix(kEmbeddingName, 0, config_.vocabulary, config_.width, kDeviation);
-  positions_ = add_matrix("positions.weight", 1, config_.context, config_.width, kDeviation);
+  embedding_ = add_matrix(kEmbeddingName, 0, config_.vocabulary, config_.width, kEmbeddingDeviation);
+  positions_ = add_matrix("positions.weight", 1, config_.context, config_.width, kEmbeddingDeviation);
 }
 
 void GptChunk::add_block(std::uint32_t layer) {
@@ -106,8 +109,9 @@ void GptChunk::add_head() {
   final_norm_weight_ = add_vector("final_norm.weight", index, config_.width, 1.0);
   final_norm_bias_ = add_vector("final_norm.bias", index + 1, config_.width, 0.0);
   const bool tied = config_.tied_embeddings;
-  head_ = add_matrix(tied ? kEmbeddingName : "head.weight", tied ? 0 : index + kFinalNormParameters,
-                     config_.vocabulary, config_.width, kDeviation);
+  head_ = tied ? add_matrix(kEmbeddingName, 0, config_.vocabulary, config_.width, kEmbeddingDeviation)
+               : add_matrix("head.weight", index + kFinalNormParameters, config_.vocabulary, config_.width,
+                            kDeviation);
   parameters_.back().is_tied_copy = tied;
 }
 

@@ -31,7 +31,9 @@ class Arbiter {
   void insert(const Task& task) noexcept;
   void erase(const Task& task) noexcept;
   [[nodiscard]] bool contains(const Task& task) const noexcept;
-  [[nodiscard]] std::uint32_t runnable(Pass pass) const noexcept { return runnable_[static_cast<std::size_t>(pass)]; }
+  [[nodiscard]] std::uint32_t runnable(Pass pass) const noexcept {
+    return runnable_[static_cast<std::size_t>(pass)];
+  }
   [[nodiscard]] const Hint& hint() const noexcept { return hint_; }
 
   /// While the limit binds on a stage of several chunks only `task` may run, and weight gradients

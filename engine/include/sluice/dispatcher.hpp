@@ -48,7 +48,8 @@ class Policy {
   [[nodiscard]] Mode mode() const noexcept { return mode_; }
   [[nodiscard]] const Hint& hint() const noexcept { return hint_; }
   /// Slots a stage needs for the policy under the limit.
-  [[nodiscard]] std::uint32_t slots(const Pipeline& pipeline, StageId stage, std::uint32_t limit, const Rules& rules) const;
+  [[nodiscard]] std::uint32_t slots(const Pipeline& pipeline, StageId stage, std::uint32_t limit,
+                                    const Rules& rules) const;
 
  private:
   friend class Dispatcher;
@@ -143,6 +144,11 @@ class Dispatcher {
     std::uint8_t sends = 0;
     std::uint8_t flags = 0;
   };
+  /// Launched accumulations of one chunk that have not ended; all on one lane.
+  struct Accumulating {
+    Lane lane = Lane::Compute;
+    std::uint32_t running = 0;
+  };
 
   bool poll_done();
   bool poll_send_done();
@@ -186,6 +192,7 @@ class Dispatcher {
   [[nodiscard]] std::optional<Task> next_in_order(PassMask allowed) const;
   [[nodiscard]] bool ready(const Task& task) const;
   [[nodiscard]] bool runs_whole(const Task& task) const;
+  [[nodiscard]] bool may_accumulate(const Task& task) const;
   void launch(const Task& task);
   void note_launched(const Task& task, Entry& entry);
   void record(const Task& task, const Entry& entry);
@@ -193,7 +200,9 @@ class Dispatcher {
   [[nodiscard]] std::string describe_wait(std::uint32_t position) const;
 
   [[nodiscard]] Entry& entry(const Task& task) { return entries_[tasks_.index(task.chunk, task.microbatch)]; }
-  [[nodiscard]] const Entry& entry(const Task& task) const { return entries_[tasks_.index(task.chunk, task.microbatch)]; }
+  [[nodiscard]] const Entry& entry(const Task& task) const {
+    return entries_[tasks_.index(task.chunk, task.microbatch)];
+  }
 
   const Pipeline& pipeline_;
   DispatcherConfig config_;
@@ -218,6 +227,8 @@ class Dispatcher {
   bool has_source_ = false;
   /// The next microbatch of each chunk to accumulate.
   std::vector<Microbatch> next_accumulation_;
+  /// Kept where backwards and weight gradients have lanes of their own.
+  std::vector<Accumulating> accumulating_;
   std::vector<RunnableChange> changes_;
 
   Iteration iteration_;

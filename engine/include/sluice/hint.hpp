@@ -34,7 +34,8 @@ class Hint {
   /// The tasks of the three classes in the order they should run. A class may be empty; every task
   /// of the stage is in exactly one class, and a pass in one class only.
   /// @throws ConfigError naming `hint` otherwise
-  Hint(std::string name, const Pipeline& pipeline, StageId stage, RoundRule rule, const std::array<std::vector<Task>, kClasses>& classes);
+  Hint(std::string name, const Pipeline& pipeline, StageId stage, RoundRule rule,
+       const std::array<std::vector<Task>, kClasses>& classes);
 
   /// `bf`, `fb`, `b-priority`, `f-priority` or `bfw`; `bfw` ranks as `bf` does and is meant for a
   /// pipeline whose backward is split.
@@ -47,11 +48,19 @@ class Hint {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] RoundRule rule() const noexcept { return rule_; }
-  [[nodiscard]] std::uint32_t class_of(Pass pass) const noexcept { return class_of_[static_cast<std::size_t>(pass)]; }
-  [[nodiscard]] std::uint32_t class_size(std::uint32_t cls) const noexcept { return static_cast<std::uint32_t>(tables_->tasks[cls].size()); }
+  [[nodiscard]] std::uint32_t class_of(Pass pass) const noexcept {
+    return class_of_[static_cast<std::size_t>(pass)];
+  }
+  [[nodiscard]] std::uint32_t class_size(std::uint32_t cls) const noexcept {
+    return static_cast<std::uint32_t>(tables_->tasks[cls].size());
+  }
   /// @param index the task's number in StageTasks
-  [[nodiscard]] std::uint32_t rank(Pass pass, std::uint32_t index) const noexcept { return tables_->ranks[static_cast<std::size_t>(pass)][index]; }
-  [[nodiscard]] Task task(std::uint32_t cls, std::uint32_t rank) const noexcept { return tables_->tasks[cls][rank]; }
+  [[nodiscard]] std::uint32_t rank(Pass pass, std::uint32_t index) const noexcept {
+    return tables_->ranks[static_cast<std::size_t>(pass)][index];
+  }
+  [[nodiscard]] Task task(std::uint32_t cls, std::uint32_t rank) const noexcept {
+    return tables_->tasks[cls][rank];
+  }
 
  private:
   struct Tables {

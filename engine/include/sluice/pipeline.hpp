@@ -40,8 +40,8 @@ class Pipeline {
   static Pipeline chain(std::uint32_t stages, Microbatch microbatches, bool split_backward = false);
 
   /// A chain of `stages * chunks_per_stage` chunks, chunk c on stage c mod stages.
-  static Pipeline interleaved(std::uint32_t stages, std::uint32_t chunks_per_stage,
-                              Microbatch microbatches, bool split_backward = false);
+  static Pipeline interleaved(std::uint32_t stages, std::uint32_t chunks_per_stage, Microbatch microbatches,
+                              bool split_backward = false);
 
   /// A chain of `2 * stages` chunks, down the stages and back up.
   static Pipeline v_shape(std::uint32_t stages, Microbatch microbatches, bool split_backward = false);
@@ -52,7 +52,9 @@ class Pipeline {
   static Pipeline joined(std::span<const std::uint32_t> encoder_depths, std::uint32_t decoder_depth,
                          Microbatch microbatches, bool split_backward = false);
 
-  [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stage_chunks_.size()); }
+  [[nodiscard]] std::uint32_t stages() const noexcept {
+    return static_cast<std::uint32_t>(stage_chunks_.size());
+  }
   [[nodiscard]] std::uint32_t chunks() const noexcept { return static_cast<std::uint32_t>(chunks_.size()); }
   [[nodiscard]] Microbatch microbatches() const noexcept { return microbatches_; }
   [[nodiscard]] bool split_backward() const noexcept { return split_backward_; }

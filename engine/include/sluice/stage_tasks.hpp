@@ -32,7 +32,8 @@ class StageTasks {
   }
   /// The task exists and its chunk lives on this stage.
   [[nodiscard]] bool contains(const Task& task) const {
-    return task.chunk < position_.size() && position_[task.chunk] != kForeign && task.microbatch < microbatches_;
+    return task.chunk < position_.size() && position_[task.chunk] != kForeign &&
+           task.microbatch < microbatches_;
   }
 
  private:

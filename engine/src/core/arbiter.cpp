@@ -20,7 +20,8 @@ void Arbiter::begin() noexcept {
 }
 
 bool Arbiter::contains(const Task& task) const noexcept {
-  return sets_[hint_.class_of(task.pass)].contains(hint_.rank(task.pass, tasks_.index(task.chunk, task.microbatch)));
+  return sets_[hint_.class_of(task.pass)].contains(
+      hint_.rank(task.pass, tasks_.index(task.chunk, task.microbatch)));
 }
 
 void Arbiter::insert(const Task& task) noexcept {

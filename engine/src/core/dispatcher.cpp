@@ -20,22 +20,26 @@ void check_replayed(const StageTasks& tasks, const Iteration& iteration, std::sp
     const PassMask bit = mask_of(order[i].pass);
     const bool possible = iteration.kind == IterationKind::Training || order[i].pass == Pass::Forward;
     if (!possible || passes != bit - 1) {
-      throw ConfigError("replay", where + ", decision " + std::to_string(i) + ": " + to_string(order[i]) + " cannot run there");
+      throw ConfigError("replay", where + ", decision " + std::to_string(i) + ": " + to_string(order[i]) +
+                                      " cannot run there");
     }
     passes |= bit;
   }
-  const PassMask least = iteration.kind == IterationKind::Training ? mask_of(Pass::Forward) | mask_of(Pass::Backward)
-                                                                   : mask_of(Pass::Forward);
+  const PassMask least = iteration.kind == IterationKind::Training
+                             ? mask_of(Pass::Forward) | mask_of(Pass::Backward)
+                             : mask_of(Pass::Forward);
   for (std::uint32_t index = 0; index < tasks.size(); ++index) {
     if ((seen[index] & least) == least) continue;
-    throw ConfigError("replay", where + " does not run all of chunk " + std::to_string(tasks.task(Pass::Forward, index).chunk) +
-                                    ", microbatch " + std::to_string(tasks.task(Pass::Forward, index).microbatch));
+    throw ConfigError("replay", where + " does not run all of chunk " +
+                                    std::to_string(tasks.task(Pass::Forward, index).chunk) + ", microbatch " +
+                                    std::to_string(tasks.task(Pass::Forward, index).microbatch));
   }
 }
 
 }  // namespace
 
-Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config, Policy policy, const Seams& seams)
+Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config, Policy policy,
+                       const Seams& seams)
     : pipeline_(pipeline),
       config_(config),
       policy_(std::move(policy)),
@@ -51,6 +55,7 @@ Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config,
       unlaunched_(tasks_.chunks()),
       nominated_(tasks_.chunks(), kNobody),
       next_accumulation_(tasks_.chunks()),
+      accumulating_(tasks_.chunks()),
       separate_(tasks_.size()),
       released_(tasks_.size()) {
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
@@ -113,7 +118,8 @@ PassMask Dispatcher::lanes_with_room() const {
   const bool forward = room(Pass::Forward);
   const bool backward = same_lane(Pass::Forward, Pass::Backward) ? forward : room(Pass::Backward);
   const bool weight_grad = same_lane(Pass::Backward, Pass::WeightGrad) ? backward : room(Pass::WeightGrad);
-  return static_cast<PassMask>((forward ? mask_of(Pass::Forward) : 0) | (backward ? mask_of(Pass::Backward) : 0) |
+  return static_cast<PassMask>((forward ? mask_of(Pass::Forward) : 0) |
+                               (backward ? mask_of(Pass::Backward) : 0) |
                                (weight_grad ? mask_of(Pass::WeightGrad) : 0));
 }
 
@@ -153,10 +159,18 @@ bool Dispatcher::ready(const Task& task) const {
       const std::uint32_t position = tasks_.position(task.chunk);
       return source(position) ? admits(position, task.microbatch) : state.inputs_missing == 0;
     }
-    case Pass::Backward: return state.gradients_missing == 0;
-    case Pass::WeightGrad: return arbiter_.contains(task);
+    case Pass::Backward:
+      return state.gradients_missing == 0 && (!runs_whole(task) || may_accumulate(task));
+    case Pass::WeightGrad:
+      return arbiter_.contains(task) && may_accumulate(task);
   }
   return false;
+}
+
+/// A fixed order is always in turn, but says nothing of what another lane still accumulates.
+bool Dispatcher::may_accumulate(const Task& task) const {
+  const Accumulating& chunk = accumulating_[tasks_.position(task.chunk)];
+  return chunk.running == 0 || chunk.lane == lane(task.pass);
 }
 
 bool Dispatcher::in_turn(const Task& task) const {
@@ -175,7 +189,8 @@ void Dispatcher::launch(const Task& task) {
   const std::uint32_t position = tasks_.position(task.chunk);
   if (task.pass == Pass::Forward && source(position)) {
     admit(position, task.microbatch);
-    unlaunched_[position].erase(policy_.hint().rank(Pass::Forward, tasks_.index(task.chunk, task.microbatch)));
+    unlaunched_[position].erase(
+        policy_.hint().rank(Pass::Forward, tasks_.index(task.chunk, task.microbatch)));
     if (nominated_[position] == task.microbatch) nominated_[position] = kNobody;
   }
   if (runs_whole(task)) state.flags |= kWhole;
@@ -191,6 +206,10 @@ void Dispatcher::launch(const Task& task) {
 
 void Dispatcher::note_launched(const Task& task, Entry& state) {
   const std::uint32_t position = tasks_.position(task.chunk);
+  const bool whole = task.pass == Pass::Backward && (state.flags & kWhole) != 0;
+  if ((whole || task.pass == Pass::WeightGrad) && !same_lane(Pass::Backward, Pass::WeightGrad)) {
+    accumulating_[position] = {lane(task.pass), accumulating_[position].running + 1};
+  }
   switch (task.pass) {
     case Pass::Forward:
       state.flags |= kForwardLaunched;
@@ -200,7 +219,7 @@ void Dispatcher::note_launched(const Task& task, Entry& state) {
     case Pass::Backward:
       state.flags |= kBackwardLaunched;
       if (!same_lane(Pass::Backward, Pass::WeightGrad)) break;
-      if ((state.flags & kWhole) != 0) {
+      if (whole) {
         accumulated(position);
       } else {
         weight_grad_available(task, state);
@@ -221,7 +240,8 @@ void Dispatcher::record(const Task& task, const Entry& state) {
   decision.slot = state.slot;
   decision.whole = (state.flags & kWhole) != 0 && task.pass == Pass::Backward;
   decision.focus = by_readiness() && arbiter_.focusing();
-  for (std::size_t pass = 0; pass < kPasses; ++pass) decision.runnable[pass] = arbiter_.runnable(static_cast<Pass>(pass));
+  for (std::size_t pass = 0; pass < kPasses; ++pass)
+    decision.runnable[pass] = arbiter_.runnable(static_cast<Pass>(pass));
   decision.held_by_limit = held_by_limit();
   decision.held_by_order = held_by_order_;
   log_.append(decision);

@@ -19,7 +19,8 @@ bool Dispatcher::poll_send_done() {
     happened = true;
     const Edge& edge = pipeline_.edges()[done.id.edge];
     const bool activation = done.id.direction == Direction::Activation;
-    const Task task{done.id.microbatch, activation ? edge.from : edge.to, activation ? Pass::Forward : Pass::Backward};
+    const Task task{done.id.microbatch, activation ? edge.from : edge.to,
+                    activation ? Pass::Forward : Pass::Backward};
     Entry& state = entry(task);
     --state.sends;
     give_back(task, state);
@@ -56,8 +57,12 @@ bool Dispatcher::poll_arrivals() {
 void Dispatcher::finish(const Done& done) {
   Entry& state = entry(done.task);
   switch (done.task.pass) {
-    case Pass::Forward: finish_forward(done.task, state); break;
-    case Pass::Backward: finish_backward(done.task, state); break;
+    case Pass::Forward:
+      finish_forward(done.task, state);
+      break;
+    case Pass::Backward:
+      finish_backward(done.task, state);
+      break;
     case Pass::WeightGrad:
       if (!same_lane(Pass::Backward, Pass::WeightGrad)) accumulated(tasks_.position(done.task.chunk));
       computed(done.task, state);
@@ -66,7 +71,8 @@ void Dispatcher::finish(const Done& done) {
 }
 
 void Dispatcher::finish_forward(const Task& task, Entry& state) {
-  for (const EdgeId edge : out_edges_[tasks_.position(task.chunk)]) send(task, edge, Direction::Activation, state);
+  for (const EdgeId edge : out_edges_[tasks_.position(task.chunk)])
+    send(task, edge, Direction::Activation, state);
   if (iteration_.kind == IterationKind::ForwardOnly) {
     computed(task, state);
   } else if (!same_lane(Pass::Forward, Pass::Backward)) {
@@ -75,7 +81,8 @@ void Dispatcher::finish_forward(const Task& task, Entry& state) {
 }
 
 void Dispatcher::finish_backward(const Task& task, Entry& state) {
-  for (const EdgeId edge : in_edges_[tasks_.position(task.chunk)]) send(task, edge, Direction::Gradient, state);
+  for (const EdgeId edge : in_edges_[tasks_.position(task.chunk)])
+    send(task, edge, Direction::Gradient, state);
   const bool whole = (state.flags & kWhole) != 0;
   if (!same_lane(Pass::Backward, Pass::WeightGrad)) {
     if (whole) {
@@ -124,6 +131,7 @@ void Dispatcher::wait_for_turn(Entry& state) {
 }
 
 void Dispatcher::accumulated(std::uint32_t position) {
+  if (accumulating_[position].running > 0) --accumulating_[position].running;
   if (!config_.rules.ordered_accumulation || !by_readiness()) return;
   const Microbatch next = ++next_accumulation_[position];
   if (next == tasks_.microbatches()) return;
@@ -192,7 +200,8 @@ void Dispatcher::take_gradient(const Offer& offer) {
   const Chunk chunk = pipeline_.edges()[offer.id.edge].from;
   const Entry& state = entries_[tasks_.index(chunk, offer.id.microbatch)];
   if (iteration_.kind == IterationKind::ForwardOnly || (state.flags & kForwardLaunched) == 0) {
-    throw ProtocolError("rank " + std::to_string(config_.rank) + ": " + to_string(offer.id) + " came before its forward ran");
+    throw ProtocolError("rank " + std::to_string(config_.rank) + ": " + to_string(offer.id) +
+                        " came before its forward ran");
   }
   inbox_.accepted(offer.id);
   seams_.transport.accept(offer, state.slot);

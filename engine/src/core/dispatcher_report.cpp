@@ -3,8 +3,9 @@
 namespace sluice {
 
 std::string Dispatcher::waiting_report() const {
-  std::string report = "rank " + std::to_string(config_.rank) + ", iteration " + std::to_string(iteration_.index) + ": " +
-                       std::to_string(released_) + " of " + std::to_string(tasks_.size()) + " (chunk, microbatch) pairs finished, " +
+  std::string report = "rank " + std::to_string(config_.rank) + ", iteration " +
+                       std::to_string(iteration_.index) + ": " + std::to_string(released_) + " of " +
+                       std::to_string(tasks_.size()) + " (chunk, microbatch) pairs finished, " +
                        std::to_string(in_flight_) + " in flight, limit " + std::to_string(config_.limit);
   if (!by_readiness() && cursor_ < order_.size()) report += "; next in order: " + to_string(order_[cursor_]);
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
@@ -31,8 +32,8 @@ std::string Dispatcher::describe_wait(std::uint32_t position) const {
       if (inbox_.has_arrived(edge, direction, oldest)) continue;
       const Edge& ends = pipeline_.edges()[edge];
       const Chunk peer = direction == Direction::Activation ? ends.from : ends.to;
-      text += (text.empty() ? "from stage " : ", stage ") + std::to_string(pipeline_.stage_of(peer)) + " (chunk " +
-              std::to_string(peer) + ")";
+      text += (text.empty() ? "from stage " : ", stage ") + std::to_string(pipeline_.stage_of(peer)) +
+              " (chunk " + std::to_string(peer) + ")";
     }
     return text;
   };
@@ -47,7 +48,8 @@ std::string Dispatcher::describe_wait(std::uint32_t position) const {
     if (!from.empty()) return who + "waits for gradients " + from;
     return who + "backward not launched, its forward runs or its accumulation is not in turn";
   }
-  if ((state->flags & kComputed) == 0) return who + "a launched task has not ended, or its weight gradient waits";
+  if ((state->flags & kComputed) == 0)
+    return who + "a launched task has not ended, or its weight gradient waits";
   return who + std::to_string(state->sends) + " of its messages have not been taken by their receivers";
 }
 

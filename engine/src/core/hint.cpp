@@ -37,7 +37,8 @@ Hint::Hint(std::string name, const Pipeline& pipeline, StageId stage, RoundRule 
   for (std::uint32_t cls = 0; cls < kClasses; ++cls) {
     for (std::uint32_t rank = 0; rank < classes[cls].size(); ++rank) {
       const Task& task = classes[cls][rank];
-      if (!tasks.contains(task)) throw ConfigError("hint", to_string(task) + " is not a task of stage " + std::to_string(stage));
+      if (!tasks.contains(task))
+        throw ConfigError("hint", to_string(task) + " is not a task of stage " + std::to_string(stage));
       const auto pass = static_cast<std::size_t>(task.pass);
       std::uint32_t& at = tables->ranks[pass][tasks.index(task.chunk, task.microbatch)];
       if (at != kUnranked) throw ConfigError("hint", to_string(task) + " is ranked twice");
@@ -72,7 +73,11 @@ Hint Hint::named(std::string_view name, const Pipeline& pipeline, StageId stage)
   std::vector<Task> weight_grad = ranked(pipeline, stage, Pass::WeightGrad);
   const RoundRule rule = name.ends_with("-priority") ? RoundRule::Priority : RoundRule::Rounds;
   if (name == "fb" || name == "f-priority") std::swap(forward, backward);
-  return {std::string(name), pipeline, stage, rule, {std::move(backward), std::move(forward), std::move(weight_grad)}};
+  return {std::string(name),
+          pipeline,
+          stage,
+          rule,
+          {std::move(backward), std::move(forward), std::move(weight_grad)}};
 }
 
 Hint Hint::from_schedule(const Schedule& schedule, const Pipeline& pipeline, StageId stage) {
@@ -82,7 +87,8 @@ Hint Hint::from_schedule(const Schedule& schedule, const Pipeline& pipeline, Sta
   std::sort(listed.begin(), listed.end());
   for (const Task& task : order) {
     const Task tail{task.microbatch, task.chunk, Pass::WeightGrad};
-    if (task.pass == Pass::Backward && !std::binary_search(listed.begin(), listed.end(), tail)) tasks.push_back(tail);
+    if (task.pass == Pass::Backward && !std::binary_search(listed.begin(), listed.end(), tail))
+      tasks.push_back(tail);
   }
   return {schedule.name(), pipeline, stage, RoundRule::Priority, {std::move(tasks), {}, {}}};
 }

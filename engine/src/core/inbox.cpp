@@ -41,21 +41,24 @@ bool Inbox::file(const Offer& offer) {
   if (!active_ || id.iteration != iteration_) {
     if (begun_ && id.iteration != iteration_ + 1) refuse(id, "is of an impossible iteration");
     if (id.direction == Direction::Gradient) refuse(id, "came before its forward ran");
-    const auto twin = std::any_of(held_.begin(), held_.end(), [&](const Offer& held) { return held.id == id; });
+    const auto twin =
+        std::any_of(held_.begin(), held_.end(), [&](const Offer& held) { return held.id == id; });
     if (twin || held_.size() == held_.capacity()) refuse(id, "came twice");
     held_.push_back(offer);
     return false;
   }
   if (state(id.edge, id.direction, id.microbatch) != State::Absent) refuse(id, "came twice");
   set(id, State::Offered);
-  if (id.direction == Direction::Activation) activations_[activation_at(id.edge, id.microbatch)].offer = offer;
+  if (id.direction == Direction::Activation)
+    activations_[activation_at(id.edge, id.microbatch)].offer = offer;
   return true;
 }
 
 void Inbox::arrived(const MessageId& id) {
   check_address(id);
   if (!active_ || id.iteration != iteration_) refuse(id, "arrived outside its iteration");
-  if (state(id.edge, id.direction, id.microbatch) != State::Accepted) refuse(id, "arrived without being accepted");
+  if (state(id.edge, id.direction, id.microbatch) != State::Accepted)
+    refuse(id, "arrived without being accepted");
   set(id, State::Arrived);
 }
 

@@ -18,7 +18,8 @@ void check_sizes(const std::vector<ChunkPlacement>& chunks, const std::vector<Ed
                  Microbatch microbatches) {
   if (chunks.empty()) throw ConfigError("chunks", "a pipeline needs at least one");
   if (chunks.size() > kMaxChunks) {
-    throw ConfigError("chunks", std::to_string(chunks.size()) + " is more than " + std::to_string(kMaxChunks));
+    throw ConfigError("chunks",
+                      std::to_string(chunks.size()) + " is more than " + std::to_string(kMaxChunks));
   }
   if (edges.size() > std::numeric_limits<EdgeId>::max()) {
     throw ConfigError("edges", std::to_string(edges.size()) + " is too many");
@@ -108,7 +109,8 @@ Pipeline::Pipeline(std::vector<ChunkPlacement> chunks, std::vector<Edge> edges, 
 }
 
 Pipeline Pipeline::chain(std::uint32_t stages, Microbatch microbatches, bool split_backward) {
-  return make_chain(stages, stages, [](std::uint32_t chunk) { return chunk; }, microbatches, split_backward);
+  return make_chain(
+      stages, stages, [](std::uint32_t chunk) { return chunk; }, microbatches, split_backward);
 }
 
 Pipeline Pipeline::interleaved(std::uint32_t stages, std::uint32_t chunks_per_stage, Microbatch microbatches,
@@ -116,8 +118,8 @@ Pipeline Pipeline::interleaved(std::uint32_t stages, std::uint32_t chunks_per_st
   checked_stages(stages);
   if (chunks_per_stage == 0) throw ConfigError("chunks-per-stage", "must be at least 1");
   return make_chain(
-      stages, std::uint64_t{stages} * chunks_per_stage, [stages](std::uint32_t chunk) { return chunk % stages; },
-      microbatches, split_backward);
+      stages, std::uint64_t{stages} * chunks_per_stage,
+      [stages](std::uint32_t chunk) { return chunk % stages; }, microbatches, split_backward);
 }
 
 Pipeline Pipeline::v_shape(std::uint32_t stages, Microbatch microbatches, bool split_backward) {

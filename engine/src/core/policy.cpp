@@ -32,7 +32,8 @@ Policy Policy::readiness(Hint hint) { return {Mode::Readiness, std::move(hint)};
 
 Policy Policy::fixed(const Schedule& schedule, const Pipeline& pipeline, StageId stage, const Rules& rules) {
   schedule.validate(pipeline);
-  const Schedule executed = rules.ordered_accumulation ? schedule.with_ordered_accumulation(pipeline) : schedule;
+  const Schedule executed =
+      rules.ordered_accumulation ? schedule.with_ordered_accumulation(pipeline) : schedule;
   Policy policy(Mode::Fixed, Hint::named("bf", pipeline, stage));
   policy.fixed_.assign(executed.order(stage).begin(), executed.order(stage).end());
   policy.peak_ = executed.peak_in_flight(pipeline, stage);
@@ -42,7 +43,8 @@ Policy Policy::fixed(const Schedule& schedule, const Pipeline& pipeline, StageId
 Policy Policy::replay(std::vector<Decision> log, const Pipeline& pipeline, StageId stage) {
   const StageTasks tasks(pipeline, stage);
   for (std::size_t i = 0; i < log.size(); ++i) {
-    if (!tasks.contains(log[i].task)) refuse(i, to_string(log[i].task) + " is not a task of stage " + std::to_string(stage));
+    if (!tasks.contains(log[i].task))
+      refuse(i, to_string(log[i].task) + " is not a task of stage " + std::to_string(stage));
   }
   Policy policy(Mode::Replay, Hint::named("bf", pipeline, stage));
   policy.peak_ = peak_of(log);
@@ -50,7 +52,8 @@ Policy Policy::replay(std::vector<Decision> log, const Pipeline& pipeline, Stage
   return policy;
 }
 
-std::uint32_t Policy::slots(const Pipeline& pipeline, StageId stage, std::uint32_t limit, const Rules& rules) const {
+std::uint32_t Policy::slots(const Pipeline& pipeline, StageId stage, std::uint32_t limit,
+                            const Rules& rules) const {
   const Backpressure backpressure(pipeline, stage, limit, rules);
   if (mode_ != Mode::Readiness) return std::max(peak_, backpressure.credits());
   if (rules.hold_until_weight_grad) return backpressure.credits();

@@ -11,7 +11,8 @@ ReadySet::ReadySet(std::uint32_t capacity) : capacity_(capacity) {
   std::uint32_t members = capacity;
   do {
     if (levels_ == kMaxLevels) {
-      throw ConfigError("microbatches", std::to_string(capacity) + " tasks a class are more than a ready set holds");
+      throw ConfigError("microbatches",
+                        std::to_string(capacity) + " tasks a class are more than a ready set holds");
     }
     members = (members + kBits - 1) / kBits;
     level_[levels_++].assign(std::max<std::uint32_t>(members, 1), 0);

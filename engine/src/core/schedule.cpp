@@ -13,7 +13,8 @@ namespace {
 using Order = std::vector<Task>;
 
 [[noreturn]] void refuse(StageId rank, std::size_t position, const std::string& reason) {
-  throw ConfigError("schedule", "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ": " + reason);
+  throw ConfigError(
+      "schedule", "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ": " + reason);
 }
 
 /// Marks which (chunk, microbatch) pairs of a stage have a WeightGrad of their own.
@@ -35,12 +36,15 @@ void check_stage(const Pipeline& pipeline, StageId stage, std::span<const Task> 
     std::uint8_t& passes = seen[tasks.index(task.chunk, task.microbatch)];
     const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(task.pass));
     if ((passes & bit) != 0) refuse(stage, position, to_string(task) + " is a duplicate");
-    if ((passes | (bit - 1U)) != passes) refuse(stage, position, to_string(task) + " comes before a pass it needs");
+    if ((passes | (bit - 1U)) != passes)
+      refuse(stage, position, to_string(task) + " comes before a pass it needs");
     passes = static_cast<std::uint8_t>(passes | bit);
   }
   for (std::uint32_t index = 0; index < seen.size(); ++index) {
-    if ((seen[index] & 1U) == 0) refuse(stage, order.size(), to_string(tasks.task(Pass::Forward, index)) + " is missing");
-    if ((seen[index] & 2U) == 0) refuse(stage, order.size(), to_string(tasks.task(Pass::Backward, index)) + " is missing");
+    if ((seen[index] & 1U) == 0)
+      refuse(stage, order.size(), to_string(tasks.task(Pass::Forward, index)) + " is missing");
+    if ((seen[index] & 2U) == 0)
+      refuse(stage, order.size(), to_string(tasks.task(Pass::Backward, index)) + " is missing");
   }
 }
 
@@ -62,7 +66,8 @@ class DryRun {
     for (std::size_t stage = 0; stage < orders_.size(); ++stage) {
       if (cursor_[stage] == orders_[stage].size()) continue;
       const Task& task = orders_[stage][cursor_[stage]];
-      refuse(static_cast<StageId>(stage), cursor_[stage], to_string(task) + " waits for ever: the orders deadlock");
+      refuse(static_cast<StageId>(stage), cursor_[stage],
+             to_string(task) + " waits for ever: the orders deadlock");
     }
   }
 
@@ -84,7 +89,8 @@ class DryRun {
     const auto edges = forward ? pipeline_.in_edges(task.chunk) : pipeline_.out_edges(task.chunk);
     return std::all_of(edges.begin(), edges.end(), [&](EdgeId id) {
       const Edge& edge = pipeline_.edges()[id];
-      return forward ? forward_done_[pair(edge.from, task.microbatch)] : backward_done_[pair(edge.to, task.microbatch)];
+      return forward ? forward_done_[pair(edge.from, task.microbatch)]
+                     : backward_done_[pair(edge.to, task.microbatch)];
     });
   }
 
@@ -135,7 +141,8 @@ class Reorder {
       return;
     }
     if (!pipeline_.splittable(task.chunk)) {
-      refuse(tasks_.stage(), position, to_string(task) + " accumulates out of microbatch order and cannot be split");
+      refuse(tasks_.stage(), position,
+             to_string(task) + " accumulates out of microbatch order and cannot be split");
     }
     waiting_[at].insert(task.microbatch);
   }
@@ -147,7 +154,8 @@ class Reorder {
   }
 
   void flush(std::uint32_t at) {
-    for (auto it = waiting_[at].begin(); it != waiting_[at].end() && *it == next_[at]; it = waiting_[at].erase(it)) {
+    for (auto it = waiting_[at].begin(); it != waiting_[at].end() && *it == next_[at];
+         it = waiting_[at].erase(it)) {
       result_.push_back({next_[at]++, tasks_.chunk_at(at), Pass::WeightGrad});
     }
   }
@@ -177,7 +185,8 @@ void Schedule::validate(const Pipeline& pipeline) const {
 
 Schedule Schedule::with_ordered_accumulation(const Pipeline& pipeline) const {
   std::vector<Order> orders;
-  for (StageId stage = 0; stage < stages(); ++stage) orders.push_back(Reorder(pipeline, stage, orders_[stage]).run());
+  for (StageId stage = 0; stage < stages(); ++stage)
+    orders.push_back(Reorder(pipeline, stage, orders_[stage]).run());
   return {name_, std::move(orders)};
 }
 

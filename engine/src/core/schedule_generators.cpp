@@ -45,7 +45,8 @@ Order alternate(std::uint32_t total, std::uint32_t warm_up, const auto& forward,
 
 /// (chunk position, microbatch) of the k-th forward of a stage: microbatches pass the chunks in groups
 /// as large as the pipeline is deep.
-std::vector<std::pair<std::uint32_t, Microbatch>> grouped(std::uint32_t stages, std::uint32_t chunks, Microbatch microbatches) {
+std::vector<std::pair<std::uint32_t, Microbatch>> grouped(std::uint32_t stages, std::uint32_t chunks,
+                                                          Microbatch microbatches) {
   std::vector<std::pair<std::uint32_t, Microbatch>> order;
   for (Microbatch first = 0; first < microbatches; first += stages) {
     const Microbatch last = std::min(microbatches, first + stages);
@@ -90,8 +91,13 @@ Schedule Schedule::one_f_one_b(const Pipeline& pipeline) {
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
     const Chunk chunk = pipeline.chunks_of(stage)[0];
     orders.push_back(alternate(
-        pipeline.microbatches(), distance[chunk], [chunk](std::uint32_t i) { return Task{i, chunk, Pass::Forward}; },
-        [chunk](std::uint32_t i) { return Task{i, chunk, Pass::Backward}; }));
+        pipeline.microbatches(), distance[chunk],
+        [chunk](std::uint32_t i) {
+          return Task{i, chunk, Pass::Forward};
+        },
+        [chunk](std::uint32_t i) {
+          return Task{i, chunk, Pass::Backward};
+        }));
   }
   return {"1f1b", std::move(orders)};
 }
@@ -101,9 +107,12 @@ Schedule Schedule::interleaved(const Pipeline& pipeline) {
   const std::uint32_t chunks = pipeline.chunks() / stages;
   for (std::uint32_t chunk = 0; chunk < pipeline.chunks(); ++chunk) {
     const bool chained = pipeline.in_edges(static_cast<Chunk>(chunk)).size() == (chunk == 0 ? 0U : 1U);
-    if (pipeline.chunks() % stages == 0 && pipeline.stage_of(static_cast<Chunk>(chunk)) == chunk % stages && chained) continue;
-    throw ConfigError("schedule", "interleaved needs a chain with chunk c on stage c mod " + std::to_string(stages) +
-                                      "; chunk " + std::to_string(chunk) + " is not placed so");
+    if (pipeline.chunks() % stages == 0 && pipeline.stage_of(static_cast<Chunk>(chunk)) == chunk % stages &&
+        chained)
+      continue;
+    throw ConfigError("schedule", "interleaved needs a chain with chunk c on stage c mod " +
+                                      std::to_string(stages) + "; chunk " + std::to_string(chunk) +
+                                      " is not placed so");
   }
   const auto grouping = grouped(stages, chunks, pipeline.microbatches());
   const auto total = static_cast<std::uint32_t>(grouping.size());
@@ -111,10 +120,13 @@ Schedule Schedule::interleaved(const Pipeline& pipeline) {
   for (StageId stage = 0; stage < stages; ++stage) {
     const auto owned = pipeline.chunks_of(stage);
     // With one chunk this is 1F1B; with fewer microbatches than stages every forward is warm-up.
-    const std::uint32_t warm_up = chunks == 1 ? stages - stage - 1U : (stages - stage - 1U) * 2 + (chunks - 1) * stages;
+    const std::uint32_t warm_up =
+        chunks == 1 ? stages - stage - 1U : (stages - stage - 1U) * 2 + (chunks - 1) * stages;
     orders.push_back(alternate(
         total, pipeline.microbatches() < stages ? total : warm_up,
-        [&](std::uint32_t i) { return Task{grouping[i].second, owned[grouping[i].first], Pass::Forward}; },
+        [&](std::uint32_t i) {
+          return Task{grouping[i].second, owned[grouping[i].first], Pass::Forward};
+        },
         [&](std::uint32_t i) {
           return Task{grouping[i].second, owned[chunks - 1 - grouping[i].first], Pass::Backward};
         }));

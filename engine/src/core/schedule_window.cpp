@@ -2,7 +2,8 @@
 
 namespace sluice {
 
-ScheduleWindow::ScheduleWindow(const StageTasks& tasks, std::uint32_t slots) : slots_(slots), place_(tasks.size()) {
+ScheduleWindow::ScheduleWindow(const StageTasks& tasks, std::uint32_t slots)
+    : slots_(slots), place_(tasks.size()) {
   forwards_.reserve(tasks.size());
 }
 

@@ -5,12 +5,20 @@
 
 namespace sluice::host {
 
-DelayedTransport::DelayedTransport(Transport& inner, const Pipeline& pipeline, StageId stage, const Clock& clock,
-                                   DelayModel model, std::uint64_t seed, const ComputeAverage& average)
-    : inner_(inner), pipeline_(pipeline), stage_(stage), clock_(clock), model_(model), seed_(seed), average_(average) {
+DelayedTransport::DelayedTransport(Transport& inner, const Pipeline& pipeline, StageId stage,
+                                   const Clock& clock, DelayModel model, std::uint64_t seed,
+                                   const ComputeAverage& average)
+    : inner_(inner),
+      pipeline_(pipeline),
+      stage_(stage),
+      clock_(clock),
+      model_(model),
+      seed_(seed),
+      average_(average) {
   std::size_t ends = 0;
   for (const Edge& edge : pipeline.edges()) {
-    ends += static_cast<std::size_t>(pipeline.stage_of(edge.to) == stage) + static_cast<std::size_t>(pipeline.stage_of(edge.from) == stage);
+    ends += static_cast<std::size_t>(pipeline.stage_of(edge.to) == stage) +
+            static_cast<std::size_t>(pipeline.stage_of(edge.from) == stage);
   }
   // A neighbour may be one iteration ahead.
   late_.reserve(2 * ends * pipeline.microbatches());
@@ -18,7 +26,8 @@ DelayedTransport::DelayedTransport(Transport& inner, const Pipeline& pipeline, S
 
 bool DelayedTransport::poll(Offer& offer) {
   while (inner_.poll(offer)) {
-    const Duration delay = local(offer.id.edge) ? Duration{0} : model_.draw(seed_, offer.id, average_.value());
+    const Duration delay =
+        local(offer.id.edge) ? Duration{0} : model_.draw(seed_, offer.id, average_.value());
     if (delay <= Duration{0}) return true;
     late_.push_back({clock_.now() + delay, sequence_++, offer});
     std::push_heap(late_.begin(), late_.end(), std::greater<>());

@@ -17,7 +17,8 @@ void EmulatedExecutor::launch(const Launch& launch) {
   Queue& lane = queue(launch.lane);
   const Time now = clock_.now();
   const Time started = lane.size == 0 ? now : std::max(now, lane.back().ended);
-  lane.ring[(lane.head + lane.size) % depth_] = {launch.task, launch.slot, started, started + task_time_(launch), Status::Ok, launch.whole};
+  lane.ring[(lane.head + lane.size) % depth_] = {
+      launch.task, launch.slot, started, started + task_time_(launch), Status::Ok, launch.whole};
   ++lane.size;
 }
 

@@ -46,16 +46,19 @@ void EventWake::notify() noexcept {
 
 void EventWake::wait_until(Time deadline) {
   std::uint8_t expected = kAwake;
-  if (state_.compare_exchange_strong(expected, kSleeping, std::memory_order_acq_rel)) {
-    const Duration left = deadline - SteadyClock().now();
-    if (left > Duration{0}) {
-      pollfd event{descriptor_, POLLIN, 0};
-      const timespec timeout = to_timespec(left);
-      ppoll(&event, 1, &timeout, nullptr);
-      ++sleeps_;
-    }
+  if (!state_.compare_exchange_strong(expected, kSleeping, std::memory_order_acq_rel)) {
+    state_.exchange(kAwake, std::memory_order_acq_rel);
+    return;
   }
-  if (state_.exchange(kAwake, std::memory_order_acq_rel) == kAwake) return;
+  const Duration left = deadline - SteadyClock().now();
+  if (left > Duration{0}) {
+    pollfd event{descriptor_, POLLIN, 0};
+    const timespec timeout = to_timespec(left);
+    ppoll(&event, 1, &timeout, nullptr);
+    ++sleeps_;
+  }
+  state_.exchange(kAwake, std::memory_order_acq_rel);
+  // Also what a notifier wrote late, after an earlier sleep had ended by itself.
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = read(descriptor_, &count, sizeof count);
 }

@@ -28,7 +28,8 @@ void check_output(const Payload& payload, const TensorShape& expected, std::size
   const std::string name = "output " + std::to_string(place);
   const std::vector<TensorShape> shapes = shapes_of(payload);
   if (!declared(expected)) return;
-  if (shapes.size() != 1) throw Error(name + " has " + std::to_string(shapes.size()) + " tensors, expected 1");
+  if (shapes.size() != 1)
+    throw Error(name + " has " + std::to_string(shapes.size()) + " tensors, expected 1");
   if (shapes[0] != expected) {
     throw Error(name + " has shape " + to_string(shapes[0]) + ", expected " + to_string(expected));
   }
@@ -38,7 +39,8 @@ void check_input_grad(const Payload& payload, const std::vector<TensorShape>& in
   const std::string name = "gradient of input " + std::to_string(place);
   const std::vector<TensorShape> shapes = shapes_of(payload);
   if (shapes.size() != inputs.size()) {
-    throw Error(name + " has " + std::to_string(shapes.size()) + " tensors, expected " + std::to_string(inputs.size()));
+    throw Error(name + " has " + std::to_string(shapes.size()) + " tensors, expected " +
+                std::to_string(inputs.size()));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (shapes[i] == inputs[i]) continue;
@@ -48,7 +50,7 @@ void check_input_grad(const Payload& payload, const std::vector<TensorShape>& in
 
 /// Text of what the call throws; empty if it returns.
 template <typename Call>
-std::string failure_of(Call call) noexcept {
+std::string failure_of(Call call) {
   try {
     call();
     return {};
@@ -61,8 +63,8 @@ std::string failure_of(Call call) noexcept {
 
 }  // namespace
 
-HostExecutor::HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<host::Stage*> stages, SlotBuffers& buffers,
-                           Wake& wake, Options options)
+HostExecutor::HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<host::Stage*> stages,
+                           SlotBuffers& buffers, Wake& wake, Options options)
     : pipeline_(pipeline),
       tasks_(pipeline, stage),
       stages_(std::move(stages)),
@@ -73,8 +75,9 @@ HostExecutor::HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<
       dones_(options.depth) {
   if (options_.depth == 0) throw ConfigError("launch-ahead", "an executor holds at least one task");
   if (stages_.size() != tasks_.chunks()) {
-    throw ConfigError("stages", std::to_string(stages_.size()) + " given for the " + std::to_string(tasks_.chunks()) +
-                                    " chunks of stage " + std::to_string(stage));
+    throw ConfigError("stages", std::to_string(stages_.size()) + " given for the " +
+                                    std::to_string(tasks_.chunks()) + " chunks of stage " +
+                                    std::to_string(stage));
   }
   worker_ = std::thread([this] { work(); });
 }
@@ -118,6 +121,7 @@ Done HostExecutor::run(const Launch& launch) {
   if (failure_.empty()) {
     failure_ = failure_of([&] {
       if (!std::exchange(prepared_, true)) prepare();
+      done.started = clock.now();
       call(launch);
     });
     if (failure_.empty()) done.status = Status::Ok;
@@ -133,9 +137,12 @@ void HostExecutor::prepare() {
 void HostExecutor::call(const Launch& launch) {
   host::Stage& code = *stages_[tasks_.position(launch.task.chunk)];
   switch (launch.task.pass) {
-    case Pass::Forward: return forward(launch, code);
-    case Pass::Backward: return backward(launch, code);
-    case Pass::WeightGrad: return code.weight_grad(context(launch));
+    case Pass::Forward:
+      return forward(launch, code);
+    case Pass::Backward:
+      return backward(launch, code);
+    case Pass::WeightGrad:
+      return code.weight_grad(context(launch));
   }
 }
 
@@ -155,7 +162,8 @@ void HostExecutor::backward(const Launch& launch, host::Stage& code) {
   const std::size_t in = pipeline_.in_edges(launch.task.chunk).size();
   const std::size_t out = pipeline_.out_edges(launch.task.chunk).size();
   for (std::size_t i = 0; i < in; ++i) buffer.input_grads[i].clear();
-  code.backward(context(launch), launch.whole, std::span(buffer.output_grads).first(out), std::span(buffer.input_grads).first(in));
+  code.backward(context(launch), launch.whole, std::span(buffer.output_grads).first(out),
+                std::span(buffer.input_grads).first(in));
   for (std::size_t i = 0; i < in; ++i) check_input_grad(buffer.input_grads[i], buffer.input_shapes[i], i);
   for (std::size_t i = 0; i < in; ++i) buffer.inputs[i].clear();
   for (std::size_t i = 0; i < out; ++i) buffer.output_grads[i].clear();

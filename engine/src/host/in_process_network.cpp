@@ -21,7 +21,8 @@ std::size_t messages_between(const Pipeline& pipeline, StageId from, StageId to)
   for (const Edge& edge : pipeline.edges()) {
     const StageId tail = pipeline.stage_of(edge.from);
     const StageId head = pipeline.stage_of(edge.to);
-    edges += static_cast<std::size_t>(tail == from && head == to) + static_cast<std::size_t>(head == from && tail == to);
+    edges += static_cast<std::size_t>(tail == from && head == to) +
+             static_cast<std::size_t>(head == from && tail == to);
   }
   return edges * pipeline.microbatches();
 }
@@ -67,7 +68,8 @@ class InProcessNetwork::Endpoint final : public Transport {
   void accept(const Offer& offer, Slot slot) override {
     Link& link = *in_[offer.handle >> 32U];
     const auto source = static_cast<Slot>(offer.handle);
-    if (SlotBuffers* from = members_[link.from].buffers; from != nullptr) move_payload(offer.id, (*from)[source], slot);
+    if (SlotBuffers* from = members_[link.from].buffers; from != nullptr)
+      move_payload(offer.id, (*from)[source], slot);
     link.accepted.push({offer.id, source});
     if (link.from != stage_) members_[link.from].wake->notify();
     arrivals_->push({offer.id, slot});
@@ -80,7 +82,8 @@ class InProcessNetwork::Endpoint final : public Transport {
     const StageId to = pipeline_.stage_of(id.direction == Direction::Activation ? edge.to : edge.from);
     Link& link = **std::find_if(out_.begin(), out_.end(), [to](const Link* each) { return each->to == to; });
     if (!link.offers.push({id, slot})) {
-      throw ProtocolError("stage " + std::to_string(stage_) + ": more messages in flight than two iterations have");
+      throw ProtocolError("stage " + std::to_string(stage_) +
+                          ": more messages in flight than two iterations have");
     }
     if (to != stage_) members_[to].wake->notify();
   }
@@ -114,7 +117,8 @@ class InProcessNetwork::Endpoint final : public Transport {
 
 InProcessNetwork::InProcessNetwork(const Pipeline& pipeline, std::span<const Member> members) {
   if (members.size() != pipeline.stages()) {
-    throw ConfigError("stages", std::to_string(members.size()) + " members for " + std::to_string(pipeline.stages()) + " stages");
+    throw ConfigError("stages", std::to_string(members.size()) + " members for " +
+                                    std::to_string(pipeline.stages()) + " stages");
   }
   for (StageId from = 0; from < pipeline.stages(); ++from) {
     for (StageId to = 0; to < pipeline.stages(); ++to) {

@@ -58,6 +58,15 @@ struct ThreadedRun::Shared {
   std::exception_ptr first_error;
   std::string reports;
 
+  /// Lets the rank threads that wait for an iteration go.
+  void end() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    changed.notify_all();
+  }
+
   void fail(std::exception_ptr error, const std::string& cause, const std::string& report) {
     bool first = false;
     {
@@ -93,8 +102,9 @@ class ThreadedRun::Rank {
     observed_ = std::make_unique<ObservedExecutor>(*device_);
     Transport* transport = &shared_.network->endpoint(stage_);
     if (!shared_.options.delays.none()) {
-      delayed_ = std::make_unique<DelayedTransport>(*transport, shared_.pipeline, stage_, shared_.clock, shared_.options.delays,
-                                                    shared_.options.seed, observed_->compute_average());
+      delayed_ = std::make_unique<DelayedTransport>(*transport, shared_.pipeline, stage_, shared_.clock,
+                                                    shared_.options.delays, shared_.options.seed,
+                                                    observed_->compute_average());
       transport = delayed_.get();
     }
     DispatcherConfig config;
@@ -114,11 +124,14 @@ class ThreadedRun::Rank {
  private:
   std::unique_ptr<Executor> make_device() {
     if (shared_.workload.stages.empty()) {
-      return std::make_unique<EmulatedExecutor>(shared_.clock, shared_.workload.task_time, shared_.options.depth);
+      return std::make_unique<EmulatedExecutor>(shared_.clock, shared_.workload.task_time,
+                                                shared_.options.depth);
     }
     std::vector<host::Stage*> code;
-    for (const Chunk chunk : shared_.pipeline.chunks_of(stage_)) code.push_back(shared_.workload.stages[chunk]);
-    return std::make_unique<HostExecutor>(shared_.pipeline, stage_, std::move(code), buffers_, shared_.wakes[stage_],
+    for (const Chunk chunk : shared_.pipeline.chunks_of(stage_))
+      code.push_back(shared_.workload.stages[chunk]);
+    return std::make_unique<HostExecutor>(shared_.pipeline, stage_, std::move(code), buffers_,
+                                          shared_.wakes[stage_],
                                           HostExecutor::Options{stage_, shared_.options.depth});
   }
 
@@ -144,7 +157,8 @@ class ThreadedRun::Rank {
 
   std::optional<Iteration> next_iteration(std::uint64_t& seen) {
     std::unique_lock lock(shared_.mutex);
-    while (shared_.generation == seen && !shared_.stop) shared_.changed.wait_for(lock, std::chrono::seconds(1));
+    while (shared_.generation == seen && !shared_.stop)
+      shared_.changed.wait_for(lock, std::chrono::seconds(1));
     if (shared_.stop) return std::nullopt;
     seen = shared_.generation;
     return shared_.iteration;
@@ -184,7 +198,7 @@ class ThreadedRun::Rank {
     const Time last = std::max(Time(shared_.last_progress.load(std::memory_order_relaxed)), report_.started);
     if (now - last < shared_.options.stall_timeout) return;
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - last).count();
-    throw StallError("no progress on any rank for " + std::to_string(seconds) + " s\n" + dispatcher_->waiting_report());
+    throw StallError("no progress on any rank for " + std::to_string(seconds) + " s");
   }
 
   void summarize() {
@@ -212,11 +226,14 @@ class ThreadedRun::Rank {
   std::thread thread_;
 };
 
-ThreadedRun::ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Workload workload, const ThreadedRunOptions& options) {
+ThreadedRun::ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Workload workload,
+                         const ThreadedRunOptions& options) {
   if (!workload.stages.empty() && workload.stages.size() != pipeline.chunks()) {
-    throw ConfigError("stages", std::to_string(workload.stages.size()) + " given for " + std::to_string(pipeline.chunks()) + " chunks");
+    throw ConfigError("stages", std::to_string(workload.stages.size()) + " given for " +
+                                    std::to_string(pipeline.chunks()) + " chunks");
   }
-  if (workload.stages.empty() && !workload.task_time) throw ConfigError("workload", "has neither stages nor task times");
+  if (workload.stages.empty() && !workload.task_time)
+    throw ConfigError("workload", "has neither stages nor task times");
   shared_ = std::make_unique<Shared>(pipeline, std::move(workload), options);
   std::vector<InProcessNetwork::Member> members;
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
@@ -226,15 +243,16 @@ ThreadedRun::ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Wo
     members.push_back(ranks_.back()->member());
   }
   shared_->network = std::make_unique<InProcessNetwork>(shared_->pipeline, members);
-  for (auto& rank : ranks_) rank->start();
+  try {
+    for (auto& rank : ranks_) rank->start();
+  } catch (...) {
+    shared_->end();
+    throw;
+  }
 }
 
 ThreadedRun::~ThreadedRun() {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->stop = true;
-  }
-  shared_->changed.notify_all();
+  shared_->end();
   ranks_.clear();
 }
 

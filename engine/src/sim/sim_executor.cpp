@@ -4,7 +4,8 @@
 
 namespace sluice::sim {
 
-SimExecutor::SimExecutor(std::uint32_t rank, const Clock& clock, Timetable& timetable, TaskTime task_time, std::uint32_t depth)
+SimExecutor::SimExecutor(std::uint32_t rank, const Clock& clock, Timetable& timetable, TaskTime task_time,
+                         std::uint32_t depth)
     : rank_(rank), timetable_(timetable), device_(clock, std::move(task_time), depth) {}
 
 void SimExecutor::launch(const Launch& launch) {

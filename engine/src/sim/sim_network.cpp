@@ -22,9 +22,14 @@ struct Posted {
 
 class SimNetwork::Endpoint final : public Transport {
  public:
-  Endpoint(StageId stage, const Pipeline& pipeline, const Clock& clock, Timetable& timetable, const MessageDelay& delay,
-           std::vector<std::unique_ptr<Endpoint>>& peers)
-      : stage_(stage), pipeline_(pipeline), clock_(clock), timetable_(timetable), delay_(delay), peers_(peers) {}
+  Endpoint(StageId stage, const Pipeline& pipeline, const Clock& clock, Timetable& timetable,
+           const MessageDelay& delay, std::vector<std::unique_ptr<Endpoint>>& peers)
+      : stage_(stage),
+        pipeline_(pipeline),
+        clock_(clock),
+        timetable_(timetable),
+        delay_(delay),
+        peers_(peers) {}
 
   bool poll(Offer& offer) override {
     if (posted_.empty() || posted_.top().due > clock_.now()) return false;

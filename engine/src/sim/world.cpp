@@ -11,16 +11,18 @@ namespace sluice::sim {
 World::World(const Pipeline& pipeline, std::vector<StageSetup> setups, Surroundings surroundings)
     : network_(pipeline, clock_, timetable_, std::move(surroundings.message_delay)) {
   if (setups.size() != pipeline.stages()) {
-    throw ConfigError("stages", std::to_string(setups.size()) + " setups for " + std::to_string(pipeline.stages()) + " stages");
+    throw ConfigError("stages", std::to_string(setups.size()) + " setups for " +
+                                    std::to_string(pipeline.stages()) + " stages");
   }
   for (StageSetup& setup : setups) {
     const StageId stage = setup.config.stage;
     ranks_.push_back(std::make_unique<Rank>(
-        Rank{SimExecutor(stage, clock_, timetable_, surroundings.task_time, surroundings.depth), SingleRank(), nullptr}));
+        Rank{SimExecutor(stage, clock_, timetable_, surroundings.task_time, surroundings.depth), SingleRank(),
+             nullptr}));
     Rank& rank = *ranks_.back();
-    rank.dispatcher = std::make_unique<Dispatcher>(
-        pipeline, setup.config, std::move(setup.policy),
-        Seams{rank.executor, network_.endpoint(stage), rank.agreement, clock_});
+    rank.dispatcher =
+        std::make_unique<Dispatcher>(pipeline, setup.config, std::move(setup.policy),
+                                     Seams{rank.executor, network_.endpoint(stage), rank.agreement, clock_});
   }
 }
 
@@ -40,7 +42,8 @@ Duration World::run(const Iteration& iteration) {
       if (hook_) hook_(dispatcher);
     }
   }
-  const bool finished = std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->dispatcher->finished(); });
+  const bool finished = std::all_of(ranks_.begin(), ranks_.end(),
+                                    [](const auto& rank) { return rank->dispatcher->finished(); });
   if (!finished) report_stall();
   return ended - started;
 }

@@ -60,7 +60,7 @@ std::string timeline_html(std::span<const MethodTimeline> methods) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Sluice timeline</title>\n<style>";
-  page.append(kTimelineStyle).append("</style>\n</head>\n<body>").append(kTimelineBody);
+  page.append(timeline_style()).append("</style>\n</head>\n<body>").append(kTimelineBody);
   page.append("<script type=\"application/json\" id=\"timeline-data\">").append(embeddable(data));
   page.append("</script>\n<script>").append(kTimelineScript).append("</script>\n</body>\n</html>\n");
   return page;

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace sluice::trace {
 
 /// The page of `timeline_html` before, between and after what is filled in: style, data, script.
-extern const std::string_view kTimelineStyle;
+[[nodiscard]] std::string timeline_style();
 extern const std::string_view kTimelineBody;
 extern const std::string_view kTimelineScript;
 

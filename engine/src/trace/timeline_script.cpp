@@ -14,7 +14,9 @@ const kPasses = {
   whole: {name: 'whole backward', color: 'backward'},
   W: {name: 'weight gradient', color: 'weight'},
 };
-const kPaleness = [0, 0.3, 0.5, 0.62];
+const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+const kPaleness = variable('paleness').split(' ').map(Number);
+const kInkPaleness = Number(variable('ink-paleness'));
 let colors = {};
 let view = {start: 0, width: 1};
 let full = 1;
@@ -160,7 +162,7 @@ function draw_row(panel, context, row, stage, digit_width) {
     if (height < 11 || right - left < digit_width + 5) continue;
     const text = String(task.microbatch);
     if (right - left < text.length * digit_width + 5) continue;
-    context.fillStyle = paleness > 0.25 ? colors.ink : colors['on-' + task.kind.color];
+    context.fillStyle = paleness > kInkPaleness ? colors.ink : colors['on-' + task.kind.color];
     context.fillText(text, (left + right - gap) / 2, y + height / 2 + 0.5);
   }
 }
@@ -211,10 +213,9 @@ function redraw() {
 }
 
 function read_colors() {
-  const style = getComputedStyle(document.documentElement);
   for (const name of ['ink', 'faint', 'line', 'row', 'forward', 'backward', 'input', 'weight',
                       'on-forward', 'on-backward', 'on-input', 'on-weight']) {
-    colors[name] = style.getPropertyValue('--' + name).trim();
+    colors[name] = variable(name);
   }
   redraw();
 }

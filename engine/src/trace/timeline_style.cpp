@@ -1,21 +1,13 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "timeline_page.hpp"
+#include "timeline_theme.hpp"
 
 namespace sluice::trace {
+namespace {
 
-const std::string_view kTimelineStyle = R"css(
-:root {
-  color-scheme: light dark;
-  --page: #f6f7f9; --card: #ffffff; --ink: #1c2127; --faint: #646f7c; --line: #d9dee5; --row: #eef1f5;
-  --forward: #4a86d8; --backward: #d9643a; --input: #eda53f; --weight: #3a9e7c;
-  --on-forward: #ffffff; --on-backward: #ffffff; --on-input: #3a2600; --on-weight: #ffffff;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --page: #14171b; --card: #1c2026; --ink: #e6e9ed; --faint: #98a2ae; --line: #343b45; --row: #262b33;
-    --forward: #4f8fe6; --backward: #d4683f; --input: #e2a24a; --weight: #3fa583;
-    --on-forward: #ffffff; --on-backward: #ffffff; --on-input: #2b1c00; --on-weight: #ffffff;
-  }
-}
+constexpr std::string_view kRules = R"css(
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 14px/1.45 system-ui, "Segoe UI", sans-serif; }
@@ -52,6 +44,22 @@ section { margin-bottom: 16px; padding: 12px 16px 8px; background: var(--card); 
 #tooltip td:last-child { text-align: right; }
 [hidden] { display: none !important; }
 )css";
+
+std::string variables(std::string_view ThemeColor::*shade) {
+  std::string text;
+  for (const ThemeColor& color : theme::kColors) text += fmt::format(" --{}: {};", color.name, color.*shade);
+  return text;
+}
+
+}  // namespace
+
+std::string timeline_style() {
+  return fmt::format(
+      "\n:root {{ color-scheme: light dark; --paleness: {}; --ink-paleness: {};{} }}\n"
+      "@media (prefers-color-scheme: dark) {{ :root {{{} }} }}{}",
+      fmt::join(theme::kPaleness, " "), theme::kInkPaleness, variables(&ThemeColor::light),
+      variables(&ThemeColor::dark), kRules);
+}
 
 const std::string_view kTimelineBody = R"html(
 <header>

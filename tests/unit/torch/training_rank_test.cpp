@@ -149,14 +149,15 @@ TEST(TrainingRank, EvaluationLeavesTheTrainingAsItIs) {
 }
 
 TEST(TrainingRank, EveryRankSeesTheNormOfTheWholeModel) {
+  constexpr int kNormSteps = 10;  // sums in another order agree by chance in some steps
   SequentialRun one(small_config(), Pipeline::chain(1, kMicrobatches));
-  one.train(Order::WholeInOrder);
-  EXPECT_GT(one.rank(0).gradient_norm(), 0.0);
-  for (const Pipeline& cut : {Pipeline::chain(4, kMicrobatches), Pipeline::interleaved(2, 2, kMicrobatches),
-                              Pipeline::v_shape(2, kMicrobatches)}) {
-    SequentialRun run(small_config(), cut);
-    run.train(Order::WholeInOrder);
-    for (const TrainingRank& rank : run.ranks()) EXPECT_EQ(rank.gradient_norm(), one.rank(0).gradient_norm());
+  SequentialRun looped(small_config(), Pipeline::interleaved(2, 2, kMicrobatches));
+  for (int step = 0; step < kNormSteps; ++step) {
+    one.train(Order::WholeInOrder);
+    looped.train(Order::WholeInOrder);
+    EXPECT_GT(one.rank(0).gradient_norm(), 0.0);
+    for (const TrainingRank& rank : looped.ranks())
+      EXPECT_EQ(rank.gradient_norm(), one.rank(0).gradient_norm());
   }
 }
 

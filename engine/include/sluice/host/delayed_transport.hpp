@@ -15,8 +15,8 @@ namespace sluice::host {
 class DelayedTransport final : public Transport {
  public:
   /// @param average the stage's measured compute times, for the levels j1 to j3
-  DelayedTransport(Transport& inner, const Pipeline& pipeline, StageId stage, const Clock& clock, DelayModel model,
-                   std::uint64_t seed, const ComputeAverage& average);
+  DelayedTransport(Transport& inner, const Pipeline& pipeline, StageId stage, const Clock& clock,
+                   DelayModel model, std::uint64_t seed, const ComputeAverage& average);
 
   bool poll(Offer& offer) override;
   void accept(const Offer& offer, Slot slot) override { inner_.accept(offer, slot); }

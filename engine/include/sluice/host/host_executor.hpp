@@ -28,8 +28,8 @@ class HostExecutor final : public Executor {
   /// @param stages user code of each of the stage's chunks, in ascending order of chunk
   /// @param wake of the rank's own thread, notified after each task
   /// @throws ConfigError naming `launch-ahead` or `stages`
-  HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<host::Stage*> stages, SlotBuffers& buffers, Wake& wake,
-               Options options);
+  HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<host::Stage*> stages,
+               SlotBuffers& buffers, Wake& wake, Options options);
   /// Waits for the running task; those behind it are dropped.
   ~HostExecutor() override;
   HostExecutor(const HostExecutor&) = delete;

@@ -79,7 +79,8 @@ class ThreadedRun {
 
   /// Starts the rank threads, which wait.
   /// @throws ConfigError for what a dispatcher or a backend refuses
-  ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Workload workload, const ThreadedRunOptions& options);
+  ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Workload workload,
+              const ThreadedRunOptions& options);
   ~ThreadedRun();
   ThreadedRun(const ThreadedRun&) = delete;
   ThreadedRun& operator=(const ThreadedRun&) = delete;

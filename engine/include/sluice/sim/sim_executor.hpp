@@ -14,7 +14,8 @@ class SimExecutor final : public Executor {
  public:
   /// @param depth launched tasks a lane holds at once, the running one included
   /// @throws ConfigError naming `launch-ahead` if depth is 0
-  SimExecutor(std::uint32_t rank, const Clock& clock, Timetable& timetable, TaskTime task_time, std::uint32_t depth = 1);
+  SimExecutor(std::uint32_t rank, const Clock& clock, Timetable& timetable, TaskTime task_time,
+              std::uint32_t depth = 1);
 
   [[nodiscard]] std::uint32_t room(Lane lane) const override { return device_.room(lane); }
   void launch(const Launch& launch) override;

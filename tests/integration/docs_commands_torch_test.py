@@ -1,0 +1,72 @@
+"""Runs the commands of README.md and docs/: those that start with `$ ` in blocks marked ```console.
+
+What else such a block holds is sample output. A block marked ```console skip is not run: it installs
+packages, builds the whole project, or needs more than one machine.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+from sluice_command import BINARY, SOURCE_DIR
+
+BLOCK = re.compile(r"^```console(?P<skip> skip)?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+# A command, and the lines that continue it.
+COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)$", re.MULTILINE)
+SCRIPT = re.compile(r"\bbash (tools/\S+)")
+
+
+def documents():
+    return [SOURCE_DIR / "README.md", *sorted((SOURCE_DIR / "docs").rglob("*.md"))]
+
+
+def blocks(document, skipped):
+    """The commands of each block that is to be skipped, or that is not."""
+    found = BLOCK.finditer(document.read_text())
+    return [COMMAND.findall(block["body"]) for block in found if bool(block["skip"]) == skipped]
+
+
+class DocumentedCommands(unittest.TestCase):
+    def test_every_command_works(self):
+        environment = {
+            **os.environ,
+            "PATH": f"{pathlib.Path(BINARY).parent}:{os.environ['PATH']}",
+            "SLUICE_SOURCE_DIR": str(SOURCE_DIR),
+        }
+        count = 0
+        for document in documents():
+            with tempfile.TemporaryDirectory() as folder:
+                for command in sum(blocks(document, skipped=False), []):
+                    count += 1
+                    with self.subTest(document.name, command=command):
+                        done = subprocess.run(
+                            ["bash", "-c", command], cwd=folder, env=environment, timeout=300,
+                            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                        )  # fmt: skip
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertGreater(count, 0, "no document has a command")
+
+    def test_every_block_has_a_command(self):
+        for document in documents():
+            for skipped in (False, True):
+                for commands in blocks(document, skipped):
+                    self.assertTrue(commands, f"{document.name} has a console block without a command")
+
+    def test_scripts_of_skipped_blocks_exist(self):
+        skipped = [commands for document in documents() for commands in blocks(document, skipped=True)]
+        print(f"{len(skipped)} blocks marked `console skip` (they install, build or span machines) were not run")
+        for command in sum(skipped, []):
+            for script in SCRIPT.findall(command):
+                self.assertTrue((SOURCE_DIR / script).is_file(), f"{command}: {script} does not exist")
+
+    def test_builds_are_marked_to_be_skipped(self):
+        for document in documents():
+            for command in sum(blocks(document, skipped=False), []):
+                self.assertNotRegex(command, r"\A(bash tools/|cmake\b)", document.name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/agreement.hpp"
+#include "sluice/iteration.hpp"
+
+namespace sluice::test {
+
+/// The digest's arbitration, read literally: the hint's list is scanned from its start for the first
+/// task that is runnable. Keeps its own round, and its own account of the focus microbatch.
+class NaiveArbiter {
+ public:
+  NaiveArbiter(const Pipeline& pipeline, StageId stage, Hint hint);
+
+  void begin(IterationKind kind);
+  void set_runnable(const Task& task, bool runnable);
+  [[nodiscard]] const std::set<Task>& runnable() const { return runnable_; }
+  /// @param at_limit the limit binds and the stage has several chunks
+  [[nodiscard]] std::optional<Task> choose(PassMask allowed, bool at_limit) const;
+  void ran(const Task& task);
+
+ private:
+  [[nodiscard]] std::optional<Task> scan(std::span<const std::uint32_t> classes, PassMask allowed) const;
+  [[nodiscard]] std::optional<Task> focus() const;
+
+  std::vector<Chunk> chunks_;
+  Microbatch microbatches_;
+  Hint hint_;
+  IterationKind kind_ = IterationKind::Training;
+  std::set<Task> runnable_;
+  std::set<Task> launched_;
+  /// The class whose turn in the round it is: 0 or 1.
+  std::uint32_t turn_ = 0;
+};
+
+/// A rank on its own whose every decision is compared with the naive arbiter's.
+class ComparedAgreement final : public Agreement {
+ public:
+  ComparedAgreement(NaiveArbiter naive, std::function<Iteration()> iteration, std::vector<std::string>& differences)
+      : naive_(std::move(naive)), iteration_(std::move(iteration)), differences_(differences) {}
+
+  void announce(std::span<const RunnableChange> changes) override;
+  [[nodiscard]] std::optional<Task> poll(const Arbiter& arbiter, PassMask allowed) override;
+
+ private:
+  void follow_iteration();
+
+  NaiveArbiter naive_;
+  std::function<Iteration()> iteration_;
+  std::optional<std::uint64_t> current_;
+  std::vector<std::string>& differences_;
+};
+
+}  // namespace sluice::test
