@@ -32,10 +32,12 @@ endif()
 
 add_library(sluice_warnings INTERFACE)
 target_compile_options(sluice_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wextra-semi
+  -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wextra-semi
   $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow>
+  $<$<NOT:$<BOOL:$<TARGET_PROPERTY:SLUICE_TEST_CODE>>>:-Wconversion>
   # GCC 12 warns of its own std::string concatenation (bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+  $<$<NOT:$<BOOL:$<TARGET_PROPERTY:SLUICE_TEST_CODE>>>:-Wconversion>
   # GCC 12 warns wrongly about "text" + std::string (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)

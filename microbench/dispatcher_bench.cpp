@@ -46,20 +46,27 @@ void dispatch(benchmark::State& state, const Method& method) {
     spent += took;
     state.SetIterationTime(std::chrono::duration<double>(took).count());
   }
-  const double tasks = static_cast<double>(state.iterations()) * dispatcher.tasks().size() * (method.split ? 3 : 2);
+  const double tasks =
+      static_cast<double>(state.iterations()) * dispatcher.tasks().size() * (method.split ? 3 : 2);
   state.SetItemsProcessed(static_cast<std::int64_t>(tasks));
   state.counters["ns_per_task"] = static_cast<double>(spent.count()) / tasks;
 }
 
 BENCHMARK_CAPTURE(dispatch, bf, Method{"bf", false, 1, 32})->Apply(for_each_scale)->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, bf_unlimited, Method{"bf", false, 1, 0})->Apply(for_each_scale)->UseManualTime();
-BENCHMARK_CAPTURE(dispatch, bf_recorded, Method{"bf", false, 1, 32, true})->Apply(for_each_scale)->UseManualTime();
+BENCHMARK_CAPTURE(dispatch, bf_recorded, Method{"bf", false, 1, 32, true})
+    ->Apply(for_each_scale)
+    ->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, f_priority_unlimited, Method{"f-priority", false, 1, 0})
     ->Apply(for_each_scale)
     ->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, bfw, Method{"bfw", true, 1, 32})->Apply(for_each_scale)->UseManualTime();
-BENCHMARK_CAPTURE(dispatch, bf_two_chunks, Method{"bf", false, 2, 32})->Apply(for_each_scale)->UseManualTime();
-BENCHMARK_CAPTURE(dispatch, bfw_two_chunks, Method{"bfw", true, 2, 32})->Apply(for_each_scale)->UseManualTime();
+BENCHMARK_CAPTURE(dispatch, bf_two_chunks, Method{"bf", false, 2, 32})
+    ->Apply(for_each_scale)
+    ->UseManualTime();
+BENCHMARK_CAPTURE(dispatch, bfw_two_chunks, Method{"bfw", true, 2, 32})
+    ->Apply(for_each_scale)
+    ->UseManualTime();
 
 }  // namespace
 }  // namespace sluice::microbench

@@ -49,7 +49,9 @@ std::vector<std::filesystem::path> own_docs() {
 std::shared_ptr<const gpt::TextData> load_text(const ModelOptions& model) {
   const std::vector<std::filesystem::path> paths =
       model.text.empty() ? own_docs() : std::vector{std::filesystem::path(model.text)};
-  return std::make_shared<const gpt::TextData>(gpt::TextData::load(paths, model.context));
+  auto text = std::make_shared<const gpt::TextData>(gpt::TextData::load(paths, model.context));
+  if (model.evaluates) text->require_held_out();
+  return text;
 }
 
 }  // namespace

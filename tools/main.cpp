@@ -27,6 +27,9 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// Of a cause from a library, without its stack trace.
+std::string first_line(const std::string& text) { return one_line(text.substr(0, text.find('\n'))); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,6 +53,6 @@ int main(int argc, char** argv) {
     // With a line for each rank.
     return fail(kRunFailed, error.what());
   } catch (const std::exception& error) {
-    return fail(kRunFailed, one_line(error.what()));
+    return fail(kRunFailed, first_line(error.what()));
   }
 }

@@ -29,6 +29,8 @@ struct ModelOptions {
   double dropout = 0.0;
   bool tied_embeddings = false;
   std::string text;
+  /// The text must be long enough to hold a part of it out.
+  bool evaluates = false;
 };
 
 struct OutputOptions {

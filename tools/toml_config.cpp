@@ -4,12 +4,17 @@
 #include <toml++/toml.h>
 #include <CLI/CLI.hpp>
 
+#include <filesystem>
+#include <system_error>
+
 #include "sluice/error.hpp"
 
 namespace sluice::tools {
 namespace {
 
 toml::table read(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw ConfigError("config", path + " is a folder");
   try {
     return toml::parse_file(path);
   } catch (const toml::parse_error& error) {

@@ -171,6 +171,7 @@ void run_train(TrainOptions& options, CLI::App& command) {
   if (!options.config.empty()) apply_toml(command, options.config);
   check(options, command);
   options.run.finish(command);
+  options.run.model.evaluates = options.eval_every > 0;
   Trainer trainer(options);
   const Losses losses = train(trainer, options);
   Results results;

@@ -1,5 +1,6 @@
 #include "counting_allocator.hpp"
 
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
@@ -39,4 +40,6 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
+  std::free(memory);
+}

@@ -95,7 +95,9 @@ class HotPath : public ::testing::TestWithParam<Method> {
 };
 
 TEST_P(HotPath, AWholeIterationByReadinessAllocatesNothing) {
-  EXPECT_EQ(allocations(Policy::readiness(Hint::named(GetParam().hint, GetParam().pipeline, GetParam().stage))), 0U);
+  EXPECT_EQ(
+      allocations(Policy::readiness(Hint::named(GetParam().hint, GetParam().pipeline, GetParam().stage))),
+      0U);
 }
 
 TEST_P(HotPath, AWholeReplayedIterationAllocatesNothing) {
@@ -167,10 +169,11 @@ class EmulatedRanks {
  private:
   struct Rank {
     Rank(EmulatedRanks& all, StageId stage, const char* hint, const char* delays)
-        : device(all.clock_, [](const Launch&) { return Duration(1ms); }, 2),
+        : device(
+              all.clock_, [](const Launch&) { return Duration(1ms); }, 2),
           observed(device),
-          delayed(all.network_->endpoint(stage), all.pipeline_, stage, all.clock_, host::DelayModel::parse(delays), 1,
-                  observed.compute_average()),
+          delayed(all.network_->endpoint(stage), all.pipeline_, stage, all.clock_,
+                  host::DelayModel::parse(delays), 1, observed.compute_average()),
           dispatcher(all.pipeline_, config(stage), Policy::readiness(Hint::named(hint, all.pipeline_, stage)),
                      {observed, delayed, agreement, all.clock_}) {}
 

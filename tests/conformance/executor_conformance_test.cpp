@@ -70,7 +70,8 @@ class HostRig {
   class Nothing final : public host::Stage {
    public:
     void forward(const host::TaskContext&, std::span<host::Payload>, std::span<host::Payload>) override {}
-    void backward(const host::TaskContext&, bool, std::span<host::Payload>, std::span<host::Payload>) override {}
+    void backward(const host::TaskContext&, bool, std::span<host::Payload>,
+                  std::span<host::Payload>) override {}
     void weight_grad(const host::TaskContext&) override {}
   };
 
@@ -115,7 +116,8 @@ TYPED_TEST(ExecutorConformance, IsIdleAtFirst) {
   Done done;
   EXPECT_FALSE(rig.executor().poll(done));
   EXPECT_EQ(rig.executor().next_deadline(), kNever);
-  for (const Lane lane : {Lane::Compute, Lane::WeightGrad, Lane::Reduction}) EXPECT_EQ(rig.executor().room(lane), 2U);
+  for (const Lane lane : {Lane::Compute, Lane::WeightGrad, Lane::Reduction})
+    EXPECT_EQ(rig.executor().room(lane), 2U);
 }
 
 TYPED_TEST(ExecutorConformance, RefusesADepthOfZero) {
@@ -167,7 +169,8 @@ TYPED_TEST(ExecutorConformance, RunsALaneInLaunchOrderWithoutOverlap) {
     Microbatch launched = 0;
     std::vector<Done> dones;
     while (dones.size() < kTasks) {
-      while (launched < kTasks && rig.executor().room(Lane::Compute) > 0) rig.executor().launch(forward(launched++));
+      while (launched < kTasks && rig.executor().room(Lane::Compute) > 0)
+        rig.executor().launch(forward(launched++));
       dones.push_back(this->wait(rig));
     }
     Time before{0};

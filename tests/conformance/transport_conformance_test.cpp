@@ -51,8 +51,9 @@ class DelayedRig {
  public:
   explicit DelayedRig(const Pipeline& pipeline) : inner_(pipeline) {
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-      endpoints_.push_back(std::make_unique<host::DelayedTransport>(inner_.endpoint(stage), pipeline, stage, clock_,
-                                                                    host::DelayModel::parse("tail:0.7,5"), 1, average_));
+      endpoints_.push_back(
+          std::make_unique<host::DelayedTransport>(inner_.endpoint(stage), pipeline, stage, clock_,
+                                                   host::DelayModel::parse("tail:0.7,5"), 1, average_));
     }
   }
 
@@ -216,7 +217,8 @@ TYPED_TEST(TransportConformance, TwoStagesMayBeEachOthersPreviousAndNext) {
     const auto offers = this->template drain<Offer>(rig, stage);
     EXPECT_EQ(this->ids(offers), std::vector<MessageId>(expected[stage].begin(), expected[stage].end()));
     for (const Offer& offer : offers) rig.endpoint(stage).accept(offer, offer.id.edge);
-    for (const Arrival& arrival : this->template drain<Arrival>(rig, stage)) EXPECT_EQ(arrival.slot, arrival.id.edge);
+    for (const Arrival& arrival : this->template drain<Arrival>(rig, stage))
+      EXPECT_EQ(arrival.slot, arrival.id.edge);
   }
   for (StageId stage = 0; stage < 2; ++stage) {
     EXPECT_EQ(this->ids(this->template drain<SendDone>(rig, stage)),

@@ -55,7 +55,8 @@ void ArithmeticStage::prepare(std::uint32_t slots) { saved_.assign(slots, {}); }
 
 void ArithmeticStage::forward(const host::TaskContext& context, std::span<host::Payload> inputs,
                               std::span<host::Payload> outputs) {
-  const double given = 1.0 + 0.37 * context.microbatch + 0.11 * static_cast<double>(context.iteration) + chunk_;
+  const double given =
+      1.0 + 0.37 * context.microbatch + 0.11 * static_cast<double>(context.iteration) + chunk_;
   Saved& saved = saved_.at(context.slot);
   saved.input = source_ ? given : sum(inputs);
   saved.output = weight_ * saved.input;
@@ -120,14 +121,16 @@ void run_sequentially(const Pipeline& pipeline, const Iteration& iteration, Arit
     host::TaskContext context{0, iteration.index, microbatch, 0, !training};
     for (Chunk chunk = 0; chunk < pipeline.chunks(); ++chunk) {
       Ends& ends = chunks[chunk];
-      for (const EdgeId edge : pipeline.in_edges(chunk)) ends.inputs.push_back(move_over(chunks, pipeline, edge));
+      for (const EdgeId edge : pipeline.in_edges(chunk))
+        ends.inputs.push_back(move_over(chunks, pipeline, edge));
       ends.outputs.resize(pipeline.out_edges(chunk).size());
       stages[chunk]->forward(context, ends.inputs, ends.outputs);
     }
     for (Chunk chunk = static_cast<Chunk>(pipeline.chunks()); training && chunk-- > 0;) {
       Ends& ends = chunks[chunk];
       ends.outputs.clear();
-      for (const EdgeId edge : pipeline.out_edges(chunk)) ends.outputs.push_back(move_back(chunks, pipeline, edge));
+      for (const EdgeId edge : pipeline.out_edges(chunk))
+        ends.outputs.push_back(move_back(chunks, pipeline, edge));
       for (host::Payload& payload : ends.inputs) payload.clear();
       stages[chunk]->backward(context, true, ends.outputs, ends.inputs);
     }

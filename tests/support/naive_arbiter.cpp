@@ -69,9 +69,9 @@ void NaiveArbiter::ran(const Task& task) {
 
 void ComparedAgreement::follow_iteration() {
   const Iteration iteration = iteration_();
-  if (current_ == iteration.index) return;
+  if (current_ && current_->index == iteration.index && current_->kind == iteration.kind) return;
   if (!naive_.runnable().empty()) differences_.emplace_back("tasks stay runnable after their iteration");
-  current_ = iteration.index;
+  current_ = iteration;
   naive_.begin(iteration.kind);
 }
 

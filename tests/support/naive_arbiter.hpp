@@ -53,7 +53,7 @@ class ComparedAgreement final : public Agreement {
 
   NaiveArbiter naive_;
   std::function<Iteration()> iteration_;
-  std::optional<std::uint64_t> current_;
+  std::optional<Iteration> current_;
   std::vector<std::string>& differences_;
 };
 

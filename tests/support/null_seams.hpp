@@ -17,9 +17,7 @@ class FixedQueue {
  public:
   explicit FixedQueue(std::size_t room) : items_(room) {}
 
-  void push(const T& item) noexcept {
-    items_[(head_ + size_++) % items_.size()] = item;
-  }
+  void push(const T& item) noexcept { items_[(head_ + size_++) % items_.size()] = item; }
   bool pop(T& item) noexcept {
     if (size_ == 0) return false;
     item = items_[head_];
@@ -66,17 +64,14 @@ class NullExecutor final : public Executor {
 class NullTransport final : public Transport {
  public:
   NullTransport(const Pipeline& pipeline, StageId stage)
-      : pipeline_(pipeline),
-        stage_(stage),
-        offers_(messages()),
-        arrivals_(messages()),
-        sent_(messages()) {}
+      : pipeline_(pipeline), stage_(stage), offers_(messages()), arrivals_(messages()), sent_(messages()) {}
 
   void begin(std::uint64_t iteration) {
     iteration_ = iteration;
     const auto in = pipeline_.in_edges(pipeline_.chunks_of(stage_).front());
     if (in.empty()) return;
-    for (Microbatch m = 0; m < pipeline_.microbatches(); ++m) offer({iteration_, m, in[0], Direction::Activation});
+    for (Microbatch m = 0; m < pipeline_.microbatches(); ++m)
+      offer({iteration_, m, in[0], Direction::Activation});
   }
 
   bool poll(Offer& offer) override { return offers_.pop(offer); }
@@ -84,7 +79,8 @@ class NullTransport final : public Transport {
   bool poll(Arrival& arrival) override { return arrivals_.pop(arrival); }
   void send(const MessageId& id, Slot slot) override {
     sent_.push({id, slot});
-    const EdgeId reply = id.direction == Direction::Activation ? answer_to_activation(id) : answer_to_gradient(id);
+    const EdgeId reply =
+        id.direction == Direction::Activation ? answer_to_activation(id) : answer_to_gradient(id);
     if (reply == kNoReply) return;
     offer({id.iteration, id.microbatch, reply, turned_ ? Direction::Gradient : id.direction});
   }
@@ -94,7 +90,9 @@ class NullTransport final : public Transport {
  private:
   static constexpr EdgeId kNoReply = ~EdgeId{0};
 
-  [[nodiscard]] std::size_t messages() const { return 4 * pipeline_.chunks_of(stage_).size() * pipeline_.microbatches(); }
+  [[nodiscard]] std::size_t messages() const {
+    return 4 * pipeline_.chunks_of(stage_).size() * pipeline_.microbatches();
+  }
   void offer(const MessageId& id) { offers_.push({id, 0, 0, {}}); }
 
   /// The activation comes back at the stage's next chunk, or as a gradient if there is none.

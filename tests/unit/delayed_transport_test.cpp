@@ -30,11 +30,13 @@ class NoWake final : public Wake {
 class DelayedTransportTest : public ::testing::Test {
  protected:
   DelayedTransport& make(const std::string& model, std::uint64_t seed = kSeed) {
-    delayed_.emplace(network_.endpoint(1), pipeline_, StageId{1}, clock_, DelayModel::parse(model), seed, average_);
+    delayed_.emplace(network_.endpoint(1), pipeline_, StageId{1}, clock_, DelayModel::parse(model), seed,
+                     average_);
     return *delayed_;
   }
   void send(Microbatch microbatch, EdgeId edge = 0, std::uint64_t iteration = 0) {
-    network_.endpoint(edge == 0 ? 0 : 1).send({iteration, microbatch, edge, Direction::Activation}, microbatch);
+    network_.endpoint(edge == 0 ? 0 : 1)
+        .send({iteration, microbatch, edge, Direction::Activation}, microbatch);
   }
   /// When each message is first seen, looked at only when the transport says so.
   std::map<Microbatch, Time> arrivals(DelayedTransport& transport) {
@@ -47,7 +49,8 @@ class DelayedTransportTest : public ::testing::Test {
       clock_.advance_to(transport.next_deadline());
     }
   }
-  static Duration drawn(const std::string& model, Microbatch microbatch, std::uint64_t seed = kSeed, Duration average = {}) {
+  static Duration drawn(const std::string& model, Microbatch microbatch, std::uint64_t seed = kSeed,
+                        Duration average = {}) {
     return DelayModel::parse(model).draw(seed, {0, microbatch, 0, Direction::Activation}, average);
   }
 

@@ -20,7 +20,8 @@ class EmulatedExecutorTest : public ::testing::Test {
   bool poll() { return executor_.poll(done_); }
 
   sim::VirtualClock clock_;
-  EmulatedExecutor executor_{clock_, [](const Launch& launch) { return (launch.task.microbatch + 1) * 10ms; }, 2};
+  EmulatedExecutor executor_{clock_, [](const Launch& launch) { return (launch.task.microbatch + 1) * 10ms; },
+                             2};
   Done done_;
 };
 

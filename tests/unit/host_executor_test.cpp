@@ -21,9 +21,9 @@ namespace sluice::host {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::HasSubstr;
 using test::make_tensor;
 using test::make_vector;
+using ::testing::HasSubstr;
 
 constexpr std::uint32_t kSlots = 4;
 
@@ -60,7 +60,8 @@ class Scripted final : public Stage {
 class HostExecutorTest : public ::testing::Test {
  protected:
   void make(std::uint32_t depth = 1) {
-    executor_.emplace(pipeline_, StageId{1}, std::vector<Stage*>{&stage_}, buffers_, wake_, HostExecutor::Options{1, depth});
+    executor_.emplace(pipeline_, StageId{1}, std::vector<Stage*>{&stage_}, buffers_, wake_,
+                      HostExecutor::Options{1, depth});
   }
 
   Done run(const Launch& launch) {
@@ -143,7 +144,9 @@ TEST_F(HostExecutorTest, HandsTheSlotsTensorsOverAndKeepsTheOutputs) {
 TEST_F(HostExecutorTest, OutputsOfAnEarlierMicrobatchAreGoneBeforeTheStageIsCalled) {
   buffers_[3].outputs[0].push_back(make_vector({1}));
   std::size_t left = 99;
-  stage_.on_forward = [&](const TaskContext&, std::span<Payload>, std::span<Payload> outputs) { left = outputs[0].size(); };
+  stage_.on_forward = [&](const TaskContext&, std::span<Payload>, std::span<Payload> outputs) {
+    left = outputs[0].size();
+  };
   run(launch(Pass::Forward));
   EXPECT_EQ(left, 0U);
 }
@@ -154,7 +157,8 @@ TEST_F(HostExecutorTest, ABackwardGetsTheGradientsAndFreesWhatItUsed) {
   run(launch(Pass::Forward));
   buffers_[3].output_grads[0].push_back(make_vector({7}));
   bool was_whole = false;
-  stage_.on_backward = [&](const TaskContext&, bool whole, std::span<Payload> output_grads, std::span<Payload> input_grads) {
+  stage_.on_backward = [&](const TaskContext&, bool whole, std::span<Payload> output_grads,
+                           std::span<Payload> input_grads) {
     was_whole = whole;
     input_grads[0].push_back(make_vector({test::elements_of(output_grads[0][0])[0] * 2}));
   };
@@ -259,7 +263,9 @@ TEST_F(HostExecutorTest, AMissingInputGradientIsAFailure) {
 TEST_F(HostExecutorTest, InputsMayBeMovedFrom) {
   buffers_[3].inputs[0].push_back(make_vector({1, 2}));
   Payload kept;
-  stage_.on_forward = [&](const TaskContext&, std::span<Payload> inputs, auto&&) { kept = std::move(inputs[0]); };
+  stage_.on_forward = [&](const TaskContext&, std::span<Payload> inputs, auto&&) {
+    kept = std::move(inputs[0]);
+  };
   run(launch(Pass::Forward));
   stage_.on_backward = [&](const TaskContext&, bool, std::span<Payload>, std::span<Payload> input_grads) {
     input_grads[0].push_back(make_vector({3, 4}));

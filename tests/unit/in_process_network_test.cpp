@@ -23,7 +23,8 @@ constexpr Microbatch kMicrobatches = 16;
 /// Two stages with buffers.
 class InProcessNetworkTest : public ::testing::Test {
  protected:
-  explicit InProcessNetworkTest(Pipeline pipeline = Pipeline::chain(2, kMicrobatches)) : pipeline_(std::move(pipeline)) {}
+  explicit InProcessNetworkTest(Pipeline pipeline = Pipeline::chain(2, kMicrobatches))
+      : pipeline_(std::move(pipeline)) {}
 
   static Offer take(Transport& endpoint) {
     Offer offer;
@@ -93,7 +94,8 @@ TEST_F(InProcessNetworkTest, RefusesMoreMessagesThanCanBeUnderWay) {
   EXPECT_THROW(
       {
         for (std::uint64_t i = 0; i < 10 * kMicrobatches; ++i) {
-          sender.send({i / kMicrobatches, static_cast<Microbatch>(i % kMicrobatches), 0, Direction::Activation}, 0);
+          sender.send(
+              {i / kMicrobatches, static_cast<Microbatch>(i % kMicrobatches), 0, Direction::Activation}, 0);
         }
       },
       ProtocolError);
@@ -167,7 +169,8 @@ class Peer {
     }
     for (Arrival arrival; transport_.poll(arrival); happened = true) {
       Payload& payload = in(arrival.slot);
-      const double expected = static_cast<double>(arrival.id.iteration * kMicrobatches + arrival.id.microbatch);
+      const double expected =
+          static_cast<double>(arrival.id.iteration * kMicrobatches + arrival.id.microbatch);
       wrong_ += payload.size() == 1 && test::elements_of(payload[0])[0] == expected ? 0 : 1;
       payload.clear();
       ++received_;
@@ -187,9 +190,11 @@ class Peer {
 /// Both directions at the same time, from two threads: for ThreadSanitizer, and for what it delivers.
 TEST(InProcessNetwork, TwoThreadsExchangeMessagesInBothDirections) {
   const Pipeline pipeline = Pipeline::chain(2, kMicrobatches);
-  std::array<SlotBuffers, 2> buffers{SlotBuffers(pipeline, 0, 2 * kMicrobatches), SlotBuffers(pipeline, 1, 2 * kMicrobatches)};
+  std::array<SlotBuffers, 2> buffers{SlotBuffers(pipeline, 0, 2 * kMicrobatches),
+                                     SlotBuffers(pipeline, 1, 2 * kMicrobatches)};
   std::array<EventWake, 2> wakes;
-  const std::array<InProcessNetwork::Member, 2> members{{{buffers.data(), wakes.data()}, {&buffers[1], &wakes[1]}}};
+  const std::array<InProcessNetwork::Member, 2> members{
+      {{buffers.data(), wakes.data()}, {&buffers[1], &wakes[1]}}};
   InProcessNetwork network(pipeline, members);
   Peer first(network.endpoint(0), buffers[0], wakes[0], 0);
   Peer second(network.endpoint(1), buffers[1], wakes[1], 1);

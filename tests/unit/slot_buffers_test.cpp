@@ -11,7 +11,8 @@ namespace {
 
 /// Chunks 0, 1 and 2 feed chunk 3 on the last stage, which also holds chunk 4.
 Pipeline joined() {
-  return {{{0, true}, {1, true}, {2, true}, {3, true}, {3, true}}, {{0, 3}, {1, 3}, {2, 3}, {3, 4}}, 4, false};
+  return {
+      {{0, true}, {1, true}, {2, true}, {3, true}, {3, true}}, {{0, 3}, {1, 3}, {2, 3}, {3, 4}}, 4, false};
 }
 
 TEST(SlotBuffers, HasAPlaceForEachEdgeOfTheWidestChunk) {

@@ -41,7 +41,8 @@ class Faulty final : public test::ArithmeticStage {
                 std::span<Payload> input_grads) override {
     before(context, Pass::Backward);
     ArithmeticStage::backward(context, whole, output_grads, input_grads);
-    if (hit(context, Pass::Backward) && fault == Fault::WrongShape) input_grads[0][0] = test::make_vector({1, 2});
+    if (hit(context, Pass::Backward) && fault == Fault::WrongShape)
+      input_grads[0][0] = test::make_vector({1, 2});
   }
   void weight_grad(const TaskContext& context) override {
     before(context, Pass::WeightGrad);
@@ -67,7 +68,8 @@ class Faulty final : public test::ArithmeticStage {
 class ThreadedRunFailure : public ::testing::Test {
  protected:
   ThreadedRunFailure() {
-    for (Chunk chunk = 0; chunk < kRanks; ++chunk) stages_.push_back(std::make_unique<Faulty>(pipeline_, chunk));
+    for (Chunk chunk = 0; chunk < kRanks; ++chunk)
+      stages_.push_back(std::make_unique<Faulty>(pipeline_, chunk));
   }
   ~ThreadedRunFailure() override {
     for (const auto& stage : stages_) stage->released = true;
@@ -108,7 +110,8 @@ class ThreadedRunFailure : public ::testing::Test {
       options.depth = depth;
       ThreadedRun run(pipeline_, policy(), workload(), options);
       EXPECT_THAT(failure_of<TaskError>(run),
-                  AllOf(HasSubstr("rank " + std::to_string(chunk)), HasSubstr(to_string(Task{3, chunk, pass})), HasSubstr(cause)));
+                  AllOf(HasSubstr("rank " + std::to_string(chunk)),
+                        HasSubstr(to_string(Task{3, chunk, pass})), HasSubstr(cause)));
     }
     stages_[chunk]->fault = Faulty::Fault::None;
   }
@@ -129,7 +132,8 @@ TEST_F(ThreadedRunFailure, AStageThatThrowsInAnyPassOnAnyRank) {
 
 TEST_F(ThreadedRunFailure, AnOutputOfTheWrongShape) {
   for (const Chunk chunk : {Chunk{0}, Chunk{1}}) {
-    expect_task_error(chunk, Faulty::Fault::WrongShape, Pass::Forward, "output 0 has shape float64[2], expected float64[1]");
+    expect_task_error(chunk, Faulty::Fault::WrongShape, Pass::Forward,
+                      "output 0 has shape float64[2], expected float64[1]");
   }
 }
 
@@ -175,7 +179,8 @@ TEST_F(ThreadedRunFailure, AStageThatNeverReturnsIsAStallThatEveryRankReports) {
   options.stall_timeout = 300ms;
   ThreadedRun run(pipeline_, policy(), workload(), options);
   const std::string text = failure_of<StallError>(run);
-  EXPECT_THAT(text, AllOf(HasSubstr("no progress"), HasSubstr("rank 0"), HasSubstr("rank 1"), HasSubstr("rank 2")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("no progress"), HasSubstr("rank 0"), HasSubstr("rank 1"), HasSubstr("rank 2")));
   EXPECT_THAT(text, HasSubstr("chunk 2, microbatch 3: waits for activations from stage 1"));
   blocked.released = true;
 }

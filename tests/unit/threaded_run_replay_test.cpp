@@ -22,7 +22,9 @@ Sequence tasks_of(std::span<const Decision> log) {
   return tasks;
 }
 
-Duration short_task(const Launch& launch) { return std::chrono::microseconds(30 + launch.task.microbatch % 11); }
+Duration short_task(const Launch& launch) {
+  return std::chrono::microseconds(30 + launch.task.microbatch % 11);
+}
 
 class ThreadedRunReplay : public ::testing::TestWithParam<Pipeline> {
  protected:
@@ -40,7 +42,8 @@ class ThreadedRunReplay : public ::testing::TestWithParam<Pipeline> {
     return options;
   }
   /// The logs of all stages.
-  [[nodiscard]] std::vector<std::vector<Decision>> run(const ThreadedRun::PolicyOf& policy, const ThreadedRunOptions& options) const {
+  [[nodiscard]] std::vector<std::vector<Decision>> run(const ThreadedRun::PolicyOf& policy,
+                                                       const ThreadedRunOptions& options) const {
     Workload workload;
     workload.task_time = short_task;
     ThreadedRun run(GetParam(), policy, workload, options);
@@ -77,7 +80,8 @@ TEST_P(ThreadedRunReplay, AnotherRunRepeatsTheLogWhateverIsLate) {
   for (StageId stage = 0; stage < GetParam().stages(); ++stage) {
     ASSERT_EQ(again[stage].size(), logs[stage].size());
     EXPECT_EQ(tasks_of(again[stage]), tasks_of(logs[stage])) << "stage " << stage;
-    for (std::size_t i = 0; i < logs[stage].size(); ++i) EXPECT_EQ(again[stage][i].whole, logs[stage][i].whole);
+    for (std::size_t i = 0; i < logs[stage].size(); ++i)
+      EXPECT_EQ(again[stage][i].whole, logs[stage][i].whole);
   }
 }
 
@@ -94,7 +98,8 @@ TEST_P(ThreadedRunReplay, TheSimulatorRepeatsTheLog) {
   sim::World world(GetParam(), std::move(setups), {short_task});
   for (std::uint64_t i = 0; i < kIterations; ++i) world.run(iteration(i));
   for (StageId stage = 0; stage < GetParam().stages(); ++stage) {
-    EXPECT_EQ(tasks_of(world.dispatcher(stage).log().decisions()), tasks_of(logs[stage])) << "stage " << stage;
+    EXPECT_EQ(tasks_of(world.dispatcher(stage).log().decisions()), tasks_of(logs[stage]))
+        << "stage " << stage;
   }
 }
 

@@ -28,7 +28,9 @@ ThreadedRun::PolicyOf by_schedule(const Pipeline& pipeline, const std::string& n
   };
 }
 
-Duration short_task(const Launch& launch) { return std::chrono::microseconds(20 + launch.task.microbatch % 7); }
+Duration short_task(const Launch& launch) {
+  return std::chrono::microseconds(20 + launch.task.microbatch % 7);
+}
 
 Workload emulated() {
   Workload workload;
@@ -48,14 +50,17 @@ void expect_every_task(const Pipeline& pipeline, const IterationReport& report, 
   ASSERT_EQ(report.ranks.size(), pipeline.stages());
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
     std::set<Task> ran;
-    for (const Done& done : report.ranks[stage].ran) EXPECT_TRUE(ran.insert(done.task).second) << to_string(done.task);
+    for (const Done& done : report.ranks[stage].ran)
+      EXPECT_TRUE(ran.insert(done.task).second) << to_string(done.task);
     std::size_t expected = 0;
     for (const Chunk chunk : pipeline.chunks_of(stage)) {
       for (Microbatch m = 0; m < pipeline.microbatches(); ++m) {
         EXPECT_TRUE(ran.contains({m, chunk, Pass::Forward}));
         EXPECT_EQ(ran.contains({m, chunk, Pass::Backward}), kind == IterationKind::Training);
       }
-      expected += pipeline.microbatches() * (kind == IterationKind::ForwardOnly ? 1U : pipeline.split_backward() ? 3U : 2U);
+      expected += pipeline.microbatches() * (kind == IterationKind::ForwardOnly ? 1U
+                                             : pipeline.split_backward()        ? 3U
+                                                                                : 2U);
     }
     EXPECT_GE(ran.size(), expected);
     EXPECT_EQ(report.ranks[stage].tasks, ran.size());
@@ -126,7 +131,8 @@ TEST_P(EveryMethod, ComputesWhatASequentialRunDoes) {
     ThreadedRunOptions options = late_messages();
     options.depth = depth;
     ThreadedRun run(pipeline, policy(), workload, options);
-    for (const Iteration& iteration : iterations) expect_every_task(pipeline, run.run(iteration), iteration.kind);
+    for (const Iteration& iteration : iterations)
+      expect_every_task(pipeline, run.run(iteration), iteration.kind);
     EXPECT_EQ(test::weights(stages), test::weights(reference)) << "depth " << depth;
     for (const auto& stage : stages) EXPECT_EQ(stage->gradient(), 0);
   }

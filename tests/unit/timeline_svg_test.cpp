@@ -133,7 +133,7 @@ TEST(TimelineSvg, TheLegendNamesWhatIsDrawn) {
 
 TEST(TimelineSvg, LaterChunksOfAStageArePaler) {
   std::vector<TaskSpan> spans;
-  for (const Chunk chunk : {1, 3, 5, 7, 9}) {
+  for (Chunk chunk = 1; chunk < 10; chunk += 2) {
     spans.push_back({{0, chunk, kForward}, 0, 0, false, 1.0 * chunk, chunk + 1.0});
   }
   const std::string svg = timeline_svg(std::vector<MethodTimeline>{{"m", 1, spans}});

@@ -28,9 +28,15 @@ class Arbiter {
   /// An empty runnable set and the first round.
   void begin() noexcept;
 
-  void insert(const Task& task) noexcept;
-  void erase(const Task& task) noexcept;
-  [[nodiscard]] bool contains(const Task& task) const noexcept;
+  void insert(const Task& task) noexcept {
+    if (set_of(task.pass).insert(rank(task))) ++runnable_[static_cast<std::size_t>(task.pass)];
+  }
+  void erase(const Task& task) noexcept {
+    if (set_of(task.pass).erase(rank(task))) --runnable_[static_cast<std::size_t>(task.pass)];
+  }
+  [[nodiscard]] bool contains(const Task& task) const noexcept {
+    return sets_[hint_.class_of(task.pass)].contains(rank(task));
+  }
   [[nodiscard]] std::uint32_t runnable(Pass pass) const noexcept {
     return runnable_[static_cast<std::size_t>(pass)];
   }
@@ -49,9 +55,16 @@ class Arbiter {
   [[nodiscard]] std::optional<Task> candidate(PassMask allowed = kAllPasses) const noexcept;
 
   /// The task was chosen, here or by the group: it leaves the set and the round moves on.
-  void decided(const Task& task) noexcept;
+  void decided(const Task& task) noexcept {
+    erase(task);
+    second_half_ = hint_.class_of(task.pass) == 0;
+  }
 
  private:
+  [[nodiscard]] ReadySet& set_of(Pass pass) noexcept { return sets_[hint_.class_of(pass)]; }
+  [[nodiscard]] std::uint32_t rank(const Task& task) const noexcept {
+    return hint_.rank(task.pass, tasks_.index(task.chunk, task.microbatch));
+  }
   [[nodiscard]] std::optional<Task> first(std::uint32_t cls, PassMask allowed) const noexcept;
   [[nodiscard]] std::optional<Task> focused(PassMask allowed) const noexcept;
 

@@ -232,7 +232,6 @@ class Dispatcher {
   std::vector<RunnableChange> changes_;
 
   Iteration iteration_;
-  bool begun_ = false;
   std::vector<Task> order_;
   std::size_t cursor_ = 0;
   /// In fixed and replay mode: pairs with a WeightGrad of their own.

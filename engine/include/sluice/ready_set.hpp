@@ -26,26 +26,30 @@ class ReadySet {
     return ((level_[0][rank / kBits] >> (rank % kBits)) & 1U) != 0;
   }
 
-  /// Inserting a member again changes nothing.
-  void insert(std::uint32_t rank) noexcept {
-    size_ += contains(rank) ? 0 : 1;
+  /// Inserting a member again changes nothing. True if it was none before.
+  bool insert(std::uint32_t rank) noexcept {
+    const bool fresh = !contains(rank);
+    size_ += fresh ? 1 : 0;
     for (Words& words : level_) {
       if (words.empty()) break;
       words[rank / kBits] |= Word{1} << (rank % kBits);
       rank /= kBits;
     }
     top_ |= Word{1} << rank;
+    return fresh;
   }
 
-  /// Erasing what is not a member changes nothing.
-  void erase(std::uint32_t rank) noexcept {
-    size_ -= contains(rank) ? 1 : 0;
+  /// Erasing what is not a member changes nothing. True if it was one.
+  bool erase(std::uint32_t rank) noexcept {
+    const bool member = contains(rank);
+    size_ -= member ? 1 : 0;
     for (Words& words : level_) {
       if (words.empty()) break;
-      if ((words[rank / kBits] &= ~(Word{1} << (rank % kBits))) != 0) return;
+      if ((words[rank / kBits] &= ~(Word{1} << (rank % kBits))) != 0) return member;
       rank /= kBits;
     }
     top_ &= ~(Word{1} << rank);
+    return member;
   }
 
   /// The lowest member, or kNone.

@@ -19,25 +19,6 @@ void Arbiter::begin() noexcept {
   focusing_ = false;
 }
 
-bool Arbiter::contains(const Task& task) const noexcept {
-  return sets_[hint_.class_of(task.pass)].contains(
-      hint_.rank(task.pass, tasks_.index(task.chunk, task.microbatch)));
-}
-
-void Arbiter::insert(const Task& task) noexcept {
-  ReadySet& set = sets_[hint_.class_of(task.pass)];
-  const std::uint32_t before = set.size();
-  set.insert(hint_.rank(task.pass, tasks_.index(task.chunk, task.microbatch)));
-  runnable_[static_cast<std::size_t>(task.pass)] += set.size() - before;
-}
-
-void Arbiter::erase(const Task& task) noexcept {
-  ReadySet& set = sets_[hint_.class_of(task.pass)];
-  const std::uint32_t before = set.size();
-  set.erase(hint_.rank(task.pass, tasks_.index(task.chunk, task.microbatch)));
-  runnable_[static_cast<std::size_t>(task.pass)] -= before - set.size();
-}
-
 std::optional<Task> Arbiter::first(std::uint32_t cls, PassMask allowed) const noexcept {
   if ((passes_[cls] & allowed) == 0) return std::nullopt;
   const ReadySet& set = sets_[cls];
@@ -66,11 +47,6 @@ std::optional<Task> Arbiter::candidate(PassMask allowed) const noexcept {
     if (const auto task = first(cls, allowed)) return task;
   }
   return std::nullopt;
-}
-
-void Arbiter::decided(const Task& task) noexcept {
-  erase(task);
-  second_half_ = hint_.class_of(task.pass) == 0;
 }
 
 }  // namespace sluice

@@ -91,6 +91,7 @@ void Dispatcher::finish_backward(const Task& task, Entry& state) {
       weight_grad_available(task, state);
     }
   }
+  if (!config_.rules.hold_until_weight_grad) --in_flight_;
   if (whole) {
     computed(task, state);
   } else if (!config_.rules.hold_until_weight_grad) {
@@ -145,6 +146,8 @@ void Dispatcher::accumulated(std::uint32_t position) {
 
 void Dispatcher::computed(const Task& task, Entry& state) {
   state.flags |= kComputed;
+  // Its messages may still wait to be taken: that holds the slot, but computes nothing.
+  if (config_.rules.hold_until_weight_grad || iteration_.kind == IterationKind::ForwardOnly) --in_flight_;
   give_back(task, state);
 }
 
@@ -154,7 +157,6 @@ void Dispatcher::give_back(const Task& task, Entry& state) {
   const bool early = !config_.rules.hold_until_weight_grad && task.pass == Pass::Backward;
   if ((done || early) && (state.flags & kCredited) == 0) {
     state.flags |= kCredited;
-    --in_flight_;
     if (by_readiness()) backpressure_.released(position, task.microbatch);
   }
   if (!done || (state.flags & kReleased) != 0) return;

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxChunks = std::numeric_limits<Chunk>::max();
 constexpr Microbatch kMaxMicrobatches = 1U << 24;
-constexpr std::size_t kMaxEdgesPerChunk = 250;
+/// The messages of one microbatch, activations and gradients together, are counted in a byte.
+constexpr std::size_t kMaxEdgesPerChunk = 127;
 
 void check_sizes(const std::vector<ChunkPlacement>& chunks, const std::vector<Edge>& edges,
                  Microbatch microbatches) {

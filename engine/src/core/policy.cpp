@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "sluice/dispatcher.hpp"
@@ -17,13 +19,32 @@ std::uint32_t peak_of(const std::vector<Decision>& log) {
     if (decision.iteration != iteration) held = 0;
     iteration = decision.iteration;
     if (decision.task.pass == Pass::Forward) peak = std::max(peak, ++held);
-    if (decision.task.pass == Pass::WeightGrad || decision.whole) --held;
+    if ((decision.task.pass == Pass::WeightGrad || decision.whole) && held > 0) --held;
   }
   return peak;
 }
 
 [[noreturn]] void refuse(std::size_t position, const std::string& reason) {
   throw ConfigError("replay", "decision " + std::to_string(position) + ": " + reason);
+}
+
+/// A backward is whole, or its weight gradient follows: never both, never neither.
+void check_wholes(const std::vector<Decision>& log, const Pipeline& pipeline) {
+  using Pair = std::tuple<std::uint64_t, Chunk, Microbatch>;
+  std::map<Pair, std::size_t> split;
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    const Task& task = log[i].task;
+    const Pair pair{log[i].iteration, task.chunk, task.microbatch};
+    if (task.pass == Pass::Backward && !log[i].whole) {
+      if (!pipeline.splittable(task.chunk)) refuse(i, to_string(task) + " is split but its chunk cannot be");
+      split.emplace(pair, i);
+    }
+    if (task.pass == Pass::WeightGrad && split.erase(pair) == 0) refuse(i, to_string(task) + " follows no split backward");
+  }
+  if (split.empty()) return;
+  const std::size_t first =
+      std::min_element(split.begin(), split.end(), [](auto& a, auto& b) { return a.second < b.second; })->second;
+  refuse(first, to_string(log[first].task) + " is split but its weight gradient is missing");
 }
 
 }  // namespace
@@ -46,6 +67,7 @@ Policy Policy::replay(std::vector<Decision> log, const Pipeline& pipeline, Stage
     if (!tasks.contains(log[i].task))
       refuse(i, to_string(log[i].task) + " is not a task of stage " + std::to_string(stage));
   }
+  check_wholes(log, pipeline);
   Policy policy(Mode::Replay, Hint::named("bf", pipeline, stage));
   policy.peak_ = peak_of(log);
   policy.log_ = std::move(log);

@@ -33,6 +33,9 @@ void check_stage(const Pipeline& pipeline, StageId stage, std::span<const Task> 
   for (std::size_t position = 0; position < order.size(); ++position) {
     const Task& task = order[position];
     if (!tasks.contains(task)) refuse(stage, position, to_string(task) + " is not a task of this rank");
+    if (task.pass == Pass::WeightGrad && !pipeline.splittable(task.chunk)) {
+      refuse(stage, position, to_string(task) + " is of a chunk that cannot be split");
+    }
     std::uint8_t& passes = seen[tasks.index(task.chunk, task.microbatch)];
     const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(task.pass));
     if ((passes & bit) != 0) refuse(stage, position, to_string(task) + " is a duplicate");

@@ -142,6 +142,8 @@ class ThreadedRun::Rank {
     while (const auto iteration = next_iteration(seen)) {
       try {
         run(*iteration);
+      } catch (const StallError& error) {
+        shared_.fail(std::current_exception(), error.what(), dispatcher_->waiting_report());
       } catch (const Aborted& error) {
         shared_.fail(std::current_exception(), error.what(), dispatcher_->waiting_report());
       } catch (const std::exception& error) {

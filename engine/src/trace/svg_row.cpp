@@ -35,8 +35,7 @@ std::vector<Chunk> chunks_of(std::span<const TaskSpan> tasks) {
   std::vector<Chunk> chunks;
   for (const TaskSpan& span : tasks) chunks.push_back(span.task.chunk);
   std::ranges::sort(chunks);
-  const auto repeated = std::ranges::unique(chunks);
-  chunks.erase(repeated.begin(), repeated.end());
+  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
   return chunks;
 }
 

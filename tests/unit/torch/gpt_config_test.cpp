@@ -35,7 +35,9 @@ INSTANTIATE_TEST_SUITE_P(
     All, GptConfigBadField,
     testing::Values(
         BadField{"layers", [](GptConfig& config) { config.layers = 0; }},
+        BadField{"layers", [](GptConfig& config) { config.layers = 4'000'000'000; }},
         BadField{"width", [](GptConfig& config) { config.width = 0; }},
+        BadField{"width", [](GptConfig& config) { config.width = 4'000'000'000; }},
         BadField{"heads", [](GptConfig& config) { config.heads = 0; }},
         BadField{"heads", [](GptConfig& config) { config.heads = 5; }},
         BadField{"context", [](GptConfig& config) { config.context = 0; }},
@@ -52,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{"beta2", [](GptConfig& config) { config.beta2 = -1.0; }},
         BadField{"epsilon", [](GptConfig& config) { config.epsilon = 0.0; }},
         BadField{"weight-decay", [](GptConfig& config) { config.weight_decay = -0.1; }},
-        BadField{"clip-norm", [](GptConfig& config) { config.clip_norm = -1.0; }}));
+        BadField{"clip", [](GptConfig& config) { config.clip_norm = -1.0; }}));
 
 TEST(DivideLayers, SharesDifferByOneAtMostAndCoverAll) {
   EXPECT_EQ(divide_layers(4, 1), (std::vector<LayerRange>{{0, 4}}));

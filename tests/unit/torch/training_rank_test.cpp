@@ -150,13 +150,14 @@ TEST(TrainingRank, EvaluationLeavesTheTrainingAsItIs) {
 
 TEST(TrainingRank, EveryRankSeesTheNormOfTheWholeModel) {
   constexpr int kNormSteps = 10;  // sums in another order agree by chance in some steps
+  // In a V the rank of the embedding also holds the head, whose gradient is by far the largest.
   SequentialRun one(small_config(), Pipeline::chain(1, kMicrobatches));
-  SequentialRun looped(small_config(), Pipeline::interleaved(2, 2, kMicrobatches));
+  SequentialRun bent(small_config(), Pipeline::v_shape(2, kMicrobatches));
   for (int step = 0; step < kNormSteps; ++step) {
     one.train(Order::WholeInOrder);
-    looped.train(Order::WholeInOrder);
+    bent.train(Order::WholeInOrder);
     EXPECT_GT(one.rank(0).gradient_norm(), 0.0);
-    for (const TrainingRank& rank : looped.ranks())
+    for (const TrainingRank& rank : bent.ranks())
       EXPECT_EQ(rank.gradient_norm(), one.rank(0).gradient_norm());
   }
 }
