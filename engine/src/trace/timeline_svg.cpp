@@ -30,7 +30,7 @@ constexpr std::size_t kLongestName = 64;
 /// About the width of a character of the legend.
 constexpr double kCharacterWidth = 6.6;
 /// A timeline of instants still needs an axis.
-constexpr double kShortestAxis_s = 1e-9;
+constexpr double kShortestAxisSeconds = 1e-9;
 
 /// One method in the iteration that is drawn.
 struct Panel {
@@ -51,7 +51,7 @@ struct Panel {
 struct Picture {
   std::uint64_t iteration = 0;
   std::vector<Panel> panels;
-  double end_s = kShortestAxis_s;
+  double end_s = kShortestAxisSeconds;
 
   [[nodiscard]] double bottom() const { return panels.empty() ? kHeader : panels.back().bottom(); }
   [[nodiscard]] double per_second() const { return kPlotWidth / end_s; }
