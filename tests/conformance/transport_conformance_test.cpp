@@ -236,7 +236,11 @@ TYPED_TEST(TransportConformance, HoldsTheMessagesOfTwoIterations) {
       rig.endpoint(0).send(sent.back(), m);
     }
   }
-  EXPECT_EQ(this->ids(this->template drain<Offer>(rig, 1)), sent);
+  const auto offers = this->template drain<Offer>(rig, 1);
+  EXPECT_EQ(this->ids(offers), sent);
+  for (const Offer& offer : offers) rig.endpoint(1).accept(offer, offer.id.microbatch);
+  EXPECT_EQ(this->ids(this->template drain<Arrival>(rig, 1)), sent);
+  EXPECT_EQ(this->ids(this->template drain<SendDone>(rig, 0)), sent);
 }
 
 /// Every message once at its receiver and once back at its sender, over many iterations, with accepts in

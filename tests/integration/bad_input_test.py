@@ -176,7 +176,8 @@ class Outputs(SluiceTest):
 
     def test_a_bad_path_spares_the_good_ones(self):
         (self.folder / "good.json").write_text("old")
-        self.refuse("trace", *TRAIN, "--json", "good.json", "--timeline", "new.html", "--trace", "missing/out")
+        good = ["--json", "good.json", "--timeline", "new.html"]
+        self.refuse("trace", *TRAIN, *good, "--trace", "missing/out")
         self.assertEqual((self.folder / "good.json").read_text(), "old")
 
 
@@ -258,7 +259,8 @@ class RunTimeFailure(SluiceTest):
         self.fail_running("/dev/full", self.sluice(*COMPARE, "--methods", "bf", "--trace", "/dev/full"))
 
     def test_a_run_without_progress_is_given_up(self):
-        done = self.sluice(*TRAIN, "--jitter", "tail:1,600000", "--stall-timeout", "0.2", "--json", "out.json")
+        stuck = ["--jitter", "tail:1,600000", "--stall-timeout", "0.2"]
+        done = self.sluice(*TRAIN, *stuck, "--json", "out.json")
         self.assertEqual(done.returncode, RUN_FAILED, done.stderr)
         self.assertIn("no progress", done.stderr)
         self.assertEqual(self.files(), [])

@@ -57,7 +57,7 @@ class DocumentedCommands(unittest.TestCase):
 
     def test_scripts_of_skipped_blocks_exist(self):
         skipped = [commands for document in documents() for commands in blocks(document, skipped=True)]
-        print(f"{len(skipped)} blocks marked `console skip` (they install, build or span machines) were not run")
+        print(f"{len(skipped)} blocks marked `console skip` (they install, build or span machines) not run")
         for command in sum(skipped, []):
             for script in SCRIPT.findall(command):
                 self.assertTrue((SOURCE_DIR / script).is_file(), f"{command}: {script} does not exist")

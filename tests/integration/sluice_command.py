@@ -90,7 +90,8 @@ class SluiceTest(unittest.TestCase):
     def tasks_of_trace(self, name):
         """By method: the tasks of a Chrome trace, as dictionaries."""
         events = json.loads((self.folder / name).read_text())["traceEvents"]
-        names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+        processes = [event for event in events if event["name"] == "process_name"]
+        names = {event["pid"]: event["args"]["name"] for event in processes}
         tasks = {method: [] for method in names.values()}
         for event in events:
             if event["ph"] == "X":
@@ -100,7 +101,7 @@ class SluiceTest(unittest.TestCase):
 
 
     def assert_complete(self, tasks, iterations, stages, microbatches, chunks_per_stage=1):
-        """Every forward and backward ran once, and a weight gradient once where the backward was not whole."""
+        """Every forward and backward ran once, and a weight gradient where the backward was not whole."""
 
         def ran(kind, where=lambda task: True):
             return sorted(

@@ -5,7 +5,7 @@ from sluice_command import SluiceTest
 HINTS = ("bf", "fb", "b-priority", "f-priority", "bfw")
 SCHEDULES = ("gpipe", "1f1b", "zb-h1")
 
-TINY_MODEL = ["--layers", 4, "--width", 16, "--heads", 2, "--context", 16, "--micro-batch-size", 1]  # fmt: skip
+TINY_MODEL = ["--layers", 4, "--width", 16, "--heads", 2, "--context", 16, "--micro-batch-size", 1]
 
 # Ways to order and cut the work of a step; none may change a bit of the result.
 METHODS = {
@@ -19,7 +19,7 @@ CUTS = {
     "2 stages": ["--stages", 2],
     "2 stages, 1f1b": ["--stages", 2, "--schedule", "1f1b"],
     "2 stages of 2 chunks": ["--stages", 2, "--chunks-per-stage", 2],
-    "2 stages of 2 chunks, bfw, limit 2": ["--stages", 2, "--chunks-per-stage", 2, "--hint", "bfw", "--limit", 2],
+    "2 stages of 2 chunks, limit 2": ["--stages", 2, "--chunks-per-stage", 2, "--limit", 2, "--hint", "bfw"],
     "1 stage of 4 chunks": ["--stages", 1, "--chunks-per-stage", 4, "--limit", 4],
 }
 TIMING = {

@@ -258,7 +258,8 @@ class BadInput(TinyModelTest):
 
     def test_nothing_is_written(self):
         (self.folder / "results.json").write_text("old")
-        self.refuse("stages", "train", *SETTINGS, "--stages", 5, "--json", "results.json", "--trace", "new.json")
+        outputs = ["--json", "results.json", "--trace", "new.json"]
+        self.refuse("stages", "train", *SETTINGS, "--stages", 5, *outputs)
         self.assertEqual((self.folder / "results.json").read_text(), "old")
 
 

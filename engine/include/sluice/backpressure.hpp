@@ -54,7 +54,8 @@ class Backpressure {
   [[nodiscard]] std::optional<Task> focus() const noexcept;
 
  private:
-  enum Flag : std::uint8_t { kAdmitted = 1, kReleased = 2 };
+  static constexpr std::uint8_t kAdmitted = 1;
+  static constexpr std::uint8_t kReleased = 2;
 
   [[nodiscard]] std::uint32_t steps() const noexcept;
   [[nodiscard]] Task step(std::uint32_t number) const noexcept;

@@ -123,19 +123,18 @@ class Dispatcher {
   [[nodiscard]] std::string waiting_report() const;
 
  private:
-  enum Flag : std::uint8_t {
-    kForwardLaunched = 1,
-    kBackwardLaunched = 2,
-    kWeightGradLaunched = 4,
-    kWhole = 8,
-    /// The last pass has ended.
-    kComputed = 16,
-    /// Its credit went back to the limit.
-    kCredited = 32,
-    kReleased = 64,
-    /// A gradient is here whose accumulation is not yet in turn.
-    kWaitsForTurn = 128,
-  };
+  /// Flags of an Entry.
+  static constexpr std::uint8_t kForwardLaunched = 1;
+  static constexpr std::uint8_t kBackwardLaunched = 2;
+  static constexpr std::uint8_t kWhole = 4;
+  /// The last pass has ended.
+  static constexpr std::uint8_t kComputed = 8;
+  /// Its credit went back to the limit.
+  static constexpr std::uint8_t kCredited = 16;
+  static constexpr std::uint8_t kReleased = 32;
+  /// A gradient is here whose accumulation is not yet in turn.
+  static constexpr std::uint8_t kWaitsForTurn = 64;
+
   struct Entry {
     Slot slot = kNoSlot;
     std::uint8_t inputs_missing = 0;

@@ -226,7 +226,6 @@ void Dispatcher::note_launched(const Task& task, Entry& state) {
       }
       break;
     case Pass::WeightGrad:
-      state.flags |= kWeightGradLaunched;
       if (same_lane(Pass::Backward, Pass::WeightGrad)) accumulated(position);
       break;
   }

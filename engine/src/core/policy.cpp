@@ -39,11 +39,13 @@ void check_wholes(const std::vector<Decision>& log, const Pipeline& pipeline) {
       if (!pipeline.splittable(task.chunk)) refuse(i, to_string(task) + " is split but its chunk cannot be");
       split.emplace(pair, i);
     }
-    if (task.pass == Pass::WeightGrad && split.erase(pair) == 0) refuse(i, to_string(task) + " follows no split backward");
+    if (task.pass == Pass::WeightGrad && split.erase(pair) == 0)
+      refuse(i, to_string(task) + " follows no split backward");
   }
   if (split.empty()) return;
-  const std::size_t first =
-      std::min_element(split.begin(), split.end(), [](auto& a, auto& b) { return a.second < b.second; })->second;
+  const std::size_t first = std::min_element(split.begin(), split.end(), [](auto& a, auto& b) {
+                              return a.second < b.second;
+                            })->second;
   refuse(first, to_string(log[first].task) + " is split but its weight gradient is missing");
 }
 

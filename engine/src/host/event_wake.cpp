@@ -38,16 +38,16 @@ EventWake::EventWake() : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
 EventWake::~EventWake() { close(descriptor_); }
 
 void EventWake::notify() noexcept {
-  if (state_.exchange(kNotified, std::memory_order_acq_rel) != kSleeping) return;
+  if (state_.exchange(State::Notified, std::memory_order_acq_rel) != State::Sleeping) return;
   const std::uint64_t one = 1;
   // The counter cannot overflow: the sleeper empties it before it can sleep again.
   [[maybe_unused]] const ssize_t written = write(descriptor_, &one, sizeof one);
 }
 
 void EventWake::wait_until(Time deadline) {
-  std::uint8_t expected = kAwake;
-  if (!state_.compare_exchange_strong(expected, kSleeping, std::memory_order_acq_rel)) {
-    state_.exchange(kAwake, std::memory_order_acq_rel);
+  State expected = State::Awake;
+  if (!state_.compare_exchange_strong(expected, State::Sleeping, std::memory_order_acq_rel)) {
+    state_.exchange(State::Awake, std::memory_order_acq_rel);
     return;
   }
   const Duration left = deadline - SteadyClock().now();
@@ -57,7 +57,7 @@ void EventWake::wait_until(Time deadline) {
     ppoll(&event, 1, &timeout, nullptr);
     ++sleeps_;
   }
-  state_.exchange(kAwake, std::memory_order_acq_rel);
+  state_.exchange(State::Awake, std::memory_order_acq_rel);
   // Also what a notifier wrote late, after an earlier sleep had ended by itself.
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = read(descriptor_, &count, sizeof count);

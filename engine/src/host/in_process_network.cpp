@@ -50,7 +50,8 @@ class InProcessNetwork::Endpoint final : public Transport {
       if (link->from == stage) out_.push_back(link.get());
       if (link->to != stage) continue;
       in_.push_back(link.get());
-      capacity += messages_between(pipeline, link->from, stage);
+      // A neighbour may be one iteration ahead.
+      capacity += 2 * messages_between(pipeline, link->from, stage);
     }
     arrivals_ = std::make_unique<SpscRing<Arrival>>(capacity);
   }
@@ -70,9 +71,9 @@ class InProcessNetwork::Endpoint final : public Transport {
     const auto source = static_cast<Slot>(offer.handle);
     if (SlotBuffers* from = members_[link.from].buffers; from != nullptr)
       move_payload(offer.id, (*from)[source], slot);
-    link.accepted.push({offer.id, source});
+    check_room(arrivals_->push({offer.id, slot}));
+    check_room(link.accepted.push({offer.id, source}));
     if (link.from != stage_) members_[link.from].wake->notify();
-    arrivals_->push({offer.id, slot});
   }
 
   bool poll(Arrival& arrival) override { return arrivals_->pop(arrival); }
@@ -81,10 +82,7 @@ class InProcessNetwork::Endpoint final : public Transport {
     const Edge& edge = pipeline_.edges()[id.edge];
     const StageId to = pipeline_.stage_of(id.direction == Direction::Activation ? edge.to : edge.from);
     Link& link = **std::find_if(out_.begin(), out_.end(), [to](const Link* each) { return each->to == to; });
-    if (!link.offers.push({id, slot})) {
-      throw ProtocolError("stage " + std::to_string(stage_) +
-                          ": more messages in flight than two iterations have");
-    }
+    check_room(link.offers.push({id, slot}));
     if (to != stage_) members_[to].wake->notify();
   }
 
@@ -95,6 +93,12 @@ class InProcessNetwork::Endpoint final : public Transport {
   [[nodiscard]] Time next_deadline() const override { return kNever; }
 
  private:
+  void check_room(bool pushed) const {
+    if (pushed) return;
+    throw ProtocolError("stage " + std::to_string(stage_) +
+                        ": more messages in flight than two iterations have");
+  }
+
   void move_payload(const MessageId& id, SlotBuffer& from, Slot slot) {
     const Edge& edge = pipeline_.edges()[id.edge];
     SlotBuffer& to = (*members_[stage_].buffers)[slot];

@@ -26,10 +26,10 @@ class EventWake final : public Wake {
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return sleeps_; }
 
  private:
-  enum State : std::uint8_t { kAwake, kNotified, kSleeping };
+  enum class State : std::uint8_t { Awake, Notified, Sleeping };
 
   int descriptor_;
-  std::atomic<std::uint8_t> state_{kAwake};
+  std::atomic<State> state_{State::Awake};
   std::uint64_t sleeps_ = 0;
 };
 
