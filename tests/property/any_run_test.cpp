@@ -28,7 +28,9 @@ void expect_no_fault(Rules rules, std::uint64_t first, std::uint64_t count) {
 
 TEST(AnyRun, ThousandsOfFixedSeedsKeepEveryRuleAndEnd) { expect_no_fault({}, 0, kScenarios); }
 
-TEST(AnyRun, EndsWithAnyOrderOfAccumulation) { expect_no_fault({false, true, true}, kScenarios, kScenarios / 4); }
+TEST(AnyRun, EndsWithAnyOrderOfAccumulation) {
+  expect_no_fault({false, true, true}, kScenarios, kScenarios / 4);
+}
 
 TEST(AnyRun, EndsWithCreditsGivenBackAfterTheBackward) {
   expect_no_fault({true, false, true}, 2 * kScenarios, kScenarios / 4);
@@ -49,7 +51,8 @@ TEST(AnyRun, TheSameSeedGivesTheSameLog) {
 
 TEST(AnyRun, OtherDelaysGiveAnotherOrder) {
   Scenario scenario{Pipeline::chain(4, 12), {8, 8, 8, 8}, {}};
-  for (StageId stage = 0; stage < 4; ++stage) scenario.hints.push_back(Hint::named("bf", scenario.pipeline, stage));
+  for (StageId stage = 0; stage < 4; ++stage)
+    scenario.hints.push_back(Hint::named("bf", scenario.pipeline, stage));
   const Record first = run(scenario);
   scenario.seed = 1;
   EXPECT_NE(sequences(first), sequences(run(scenario)));

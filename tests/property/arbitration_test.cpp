@@ -32,15 +32,18 @@ RC_GTEST_PROP(Arbitration, EqualsAScanOfTheHintList, ()) {
 TEST(Arbitration, EqualsAScanOfTheHintListInThousandsOfRuns) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const Scenario scenario = draw_scenario(seeded_draw(seed));
-    ASSERT_EQ(differences(scenario), std::vector<std::string>{}) << "seed " << seed << ": " << describe(scenario);
+    ASSERT_EQ(differences(scenario), std::vector<std::string>{})
+        << "seed " << seed << ": " << describe(scenario);
   }
 }
 
 /// The tasks of a stage in any order, some of them taken back on the way, leaving `kept`.
-Arbiter arbiter_after(const StageTasks& tasks, const Hint& hint, const std::vector<Task>& kept, const Draw& draw) {
+Arbiter arbiter_after(const StageTasks& tasks, const Hint& hint, const std::vector<Task>& kept,
+                      const Draw& draw) {
   Arbiter arbiter(tasks, hint);
   std::vector<Task> order = kept;
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw(0, static_cast<std::uint32_t>(i) - 1)]);
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[draw(0, static_cast<std::uint32_t>(i) - 1)]);
   for (const Task& task : order) {
     const Task passing = tasks.task(static_cast<Pass>(draw(0, 2)), draw(0, tasks.size() - 1));
     if (!arbiter.contains(passing)) {
@@ -59,7 +62,8 @@ RC_GTEST_PROP(Arbitration, DependsOnlyOnWhatIsRunnableAndOnTheRound, ()) {
   const Hint hint = draw_hint(draw, pipeline, 0);
   std::vector<Task> runnable;
   for (std::uint32_t index = 0; index < tasks.size(); ++index) {
-    if (const std::uint32_t pass = draw(0, 3); pass < kPasses) runnable.push_back(tasks.task(static_cast<Pass>(pass), index));
+    if (const std::uint32_t pass = draw(0, 3); pass < kPasses)
+      runnable.push_back(tasks.task(static_cast<Pass>(pass), index));
   }
   Arbiter one = arbiter_after(tasks, hint, runnable, draw);
   Arbiter other = arbiter_after(tasks, hint, runnable, draw);

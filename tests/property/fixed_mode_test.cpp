@@ -30,7 +30,8 @@ std::map<Task, Interval> modelled(const Scenario& scenario, const Schedule& sche
 
 std::map<Task, Interval> executed(const Record& record) {
   std::map<Task, Interval> intervals;
-  for (const Execution& execution : record.executions) intervals[execution.task] = {execution.started, execution.ended};
+  for (const Execution& execution : record.executions)
+    intervals[execution.task] = {execution.started, execution.ended};
   return intervals;
 }
 
@@ -39,11 +40,16 @@ std::pair<Pipeline, std::string> draw_named(const Draw& draw) {
   const std::uint32_t stages = draw(1, 6);
   const Microbatch microbatches = draw(1, 12);
   switch (draw(0, 4)) {
-    case 0: return {draw_pipeline(draw, static_cast<Shape>(draw(0, kShapes - 1))), "gpipe"};
-    case 1: return {Pipeline::chain(stages, microbatches), "1f1b"};
-    case 2: return {Pipeline::chain(stages, microbatches, draw(0, 1) == 1), "zb-h1"};
-    case 3: return {Pipeline::interleaved(stages, draw(1, 3), stages * draw(1, 3)), "interleaved"};
-    default: return {draw_pipeline(draw, Shape::Joined), "1f1b"};
+    case 0:
+      return {draw_pipeline(draw, static_cast<Shape>(draw(0, kShapes - 1))), "gpipe"};
+    case 1:
+      return {Pipeline::chain(stages, microbatches), "1f1b"};
+    case 2:
+      return {Pipeline::chain(stages, microbatches, draw(0, 1) == 1), "zb-h1"};
+    case 3:
+      return {Pipeline::interleaved(stages, draw(1, 3), stages * draw(1, 3)), "interleaved"};
+    default:
+      return {draw_pipeline(draw, Shape::Joined), "1f1b"};
   }
 }
 
@@ -89,7 +95,8 @@ TEST(FixedMode, AnySchedulesEndUnderAnyLimit) {
     SCOPED_TRACE(describe(scenario));
     const Record record = run(scenario, fixed_setups(scenario, schedule));
     ASSERT_EQ(record.slot_faults, std::vector<std::string>{});
-    for (StageId stage = 0; stage < scenario.pipeline.stages(); ++stage) scenario.limits[stage] = record.slots[stage];
+    for (StageId stage = 0; stage < scenario.pipeline.stages(); ++stage)
+      scenario.limits[stage] = record.slots[stage];
     scenario.rules.hold_until_weight_grad = false;
     ASSERT_EQ(fault_in(scenario, record), "");
   }

@@ -98,7 +98,8 @@ TEST(Reservation, CostsNothingOnAUniformChain) {
     const Pipeline pipeline = Pipeline::chain(draw(1, 6), 12, draw(0, 1) == 1);
     const std::uint32_t limit = draw(1, 12);
     Scenario scenario = scenario_of(
-        draw, pipeline, [&](StageId) { return limit; }, [&](StageId stage) { return Hint::named("bf", pipeline, stage); });
+        draw, pipeline, [&](StageId) { return limit; },
+        [&](StageId stage) { return Hint::named("bf", pipeline, stage); });
     scenario.delay_bits = 0;
     const Record with = run(scenario);
     scenario.rules = kWithoutReservation;
@@ -113,7 +114,9 @@ TEST(PaperRules, AUniformChainEndsUnderAnyPositiveLimit) {
     const std::uint32_t limit = draw(1, 6);
     Scenario scenario = scenario_of(
         draw, pipeline, [&](StageId) { return limit; },
-        [&](StageId stage) { return draw(0, 1) == 0 ? Hint::named("bf", pipeline, stage) : draw_hint(draw, pipeline, stage); });
+        [&](StageId stage) {
+          return draw(0, 1) == 0 ? Hint::named("bf", pipeline, stage) : draw_hint(draw, pipeline, stage);
+        });
     scenario.rules = Rules::paper();
     scenario.depth = draw(1, 3);
     scenario.delay_bits = draw(0, 12);

@@ -13,7 +13,8 @@ namespace sluice::test {
 /// messages between two chunks of the stage are offered as they are sent.
 class HandRank {
  public:
-  HandRank(Pipeline pipeline, const DispatcherConfig& config, std::string_view hint = "bf", std::uint32_t depth = 1)
+  HandRank(Pipeline pipeline, const DispatcherConfig& config, std::string_view hint = "bf",
+           std::uint32_t depth = 1)
       : HandRank(pipeline, config, Policy::readiness(Hint::named(hint, pipeline, config.stage)), depth) {}
   HandRank(Pipeline pipeline, const DispatcherConfig& config, Policy policy, std::uint32_t depth = 1);
 

@@ -20,8 +20,8 @@ struct Interval {
 /// task starts once the one before it has ended and its inputs have come over. Knows no dispatcher.
 /// @param message_delay of messages between stages; within a stage there is none
 /// @throws std::logic_error if the orders deadlock
-[[nodiscard]] std::map<Task, Interval> list_schedule(const Pipeline& pipeline, const Schedule& schedule,
-                                                     const std::function<Duration(const Task&)>& task_time,
-                                                     const std::function<Duration(const MessageId&)>& message_delay);
+[[nodiscard]] std::map<Task, Interval> list_schedule(
+    const Pipeline& pipeline, const Schedule& schedule, const std::function<Duration(const Task&)>& task_time,
+    const std::function<Duration(const MessageId&)>& message_delay);
 
 }  // namespace sluice::test

@@ -41,7 +41,9 @@ std::optional<Task> NaiveArbiter::focus() const {
     std::vector<Task> order;
     for (const Chunk chunk : chunks_) order.push_back({m, chunk, Pass::Forward});
     if (kind_ == IterationKind::Training) {
-      std::for_each(chunks_.rbegin(), chunks_.rend(), [&](Chunk chunk) { order.push_back({m, chunk, Pass::Backward}); });
+      std::for_each(chunks_.rbegin(), chunks_.rend(), [&](Chunk chunk) {
+        order.push_back({m, chunk, Pass::Backward});
+      });
     }
     for (const Task& task : order) {
       if (!launched_.contains(task)) return task;
@@ -85,14 +87,18 @@ std::optional<Task> ComparedAgreement::poll(const Arbiter& arbiter, PassMask all
   std::array<std::uint32_t, kPasses> counts{};
   for (const Task& task : naive_.runnable()) {
     ++counts[static_cast<std::size_t>(task.pass)];
-    if (!arbiter.contains(task)) differences_.push_back(to_string(task) + " was announced but is not runnable");
+    if (!arbiter.contains(task))
+      differences_.push_back(to_string(task) + " was announced but is not runnable");
   }
   for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::WeightGrad}) {
-    if (counts[static_cast<std::size_t>(pass)] != arbiter.runnable(pass)) differences_.emplace_back("runnable but not announced");
+    if (counts[static_cast<std::size_t>(pass)] != arbiter.runnable(pass))
+      differences_.emplace_back("runnable but not announced");
   }
   const std::optional<Task> decided = arbiter.candidate(allowed);
   const std::optional<Task> naive = naive_.choose(allowed, arbiter.focusing());
-  const auto text = [](const std::optional<Task>& task) { return task ? to_string(*task) : std::string("nothing"); };
+  const auto text = [](const std::optional<Task>& task) {
+    return task ? to_string(*task) : std::string("nothing");
+  };
   if (decided != naive) differences_.push_back("decided " + text(decided) + ", naively " + text(naive));
   if (decided) naive_.ran(*decided);
   return decided;

@@ -42,7 +42,8 @@ class NaiveArbiter {
 /// A rank on its own whose every decision is compared with the naive arbiter's.
 class ComparedAgreement final : public Agreement {
  public:
-  ComparedAgreement(NaiveArbiter naive, std::function<Iteration()> iteration, std::vector<std::string>& differences)
+  ComparedAgreement(NaiveArbiter naive, std::function<Iteration()> iteration,
+                    std::vector<std::string>& differences)
       : naive_(std::move(naive)), iteration_(std::move(iteration)), differences_(differences) {}
 
   void announce(std::span<const RunnableChange> changes) override;

@@ -17,7 +17,9 @@ IterationKind kind_of(const Scenario& scenario, std::uint64_t index) {
       ->kind;
 }
 
-std::string name(const Key& key) { return "iteration " + std::to_string(key.first) + ", " + to_string(key.second); }
+std::string name(const Key& key) {
+  return "iteration " + std::to_string(key.first) + ", " + to_string(key.second);
+}
 
 /// Which passes of a pair have run.
 std::string fault_in_counts(const Scenario& scenario, const Executions& executions) {
@@ -28,7 +30,8 @@ std::string fault_in_counts(const Scenario& scenario, const Executions& executio
       for (Microbatch m = 0; m < pipeline.microbatches(); ++m) {
         const Task forward{m, static_cast<Chunk>(chunk), Pass::Forward};
         ++expected;
-        if (!executions.contains({iteration.index, forward})) return name({iteration.index, forward}) + " never ran";
+        if (!executions.contains({iteration.index, forward}))
+          return name({iteration.index, forward}) + " never ran";
         if (iteration.kind == IterationKind::ForwardOnly) continue;
         const Task backward{m, forward.chunk, Pass::Backward};
         const auto at = executions.find({iteration.index, backward});
@@ -36,7 +39,8 @@ std::string fault_in_counts(const Scenario& scenario, const Executions& executio
         const bool whole = at->second.whole;
         expected += whole ? 1 : 2;
         if (whole && pipeline.split_backward()) return name(at->first) + " was whole in a split pipeline";
-        if (!whole && !pipeline.splittable(forward.chunk)) return name(at->first) + " was split but cannot be";
+        if (!whole && !pipeline.splittable(forward.chunk))
+          return name(at->first) + " was split but cannot be";
         if (executions.contains({iteration.index, {m, forward.chunk, Pass::WeightGrad}}) == whole) {
           return name(at->first) + " did not come with exactly one accumulation";
         }
@@ -54,7 +58,8 @@ std::string fault_in_dependencies(const Scenario& scenario, const Executions& ex
     const auto after = [&](const Task& input, Duration delay) {
       return execution.started >= executions.at({key.first, input}).ended + delay;
     };
-    const auto edges = task.pass == Pass::Forward ? pipeline.in_edges(task.chunk) : pipeline.out_edges(task.chunk);
+    const auto edges =
+        task.pass == Pass::Forward ? pipeline.in_edges(task.chunk) : pipeline.out_edges(task.chunk);
     if (task.pass == Pass::WeightGrad && !after({task.microbatch, task.chunk, Pass::Backward}, {})) {
       return name(key) + " started before its backward ended";
     }
@@ -67,7 +72,8 @@ std::string fault_in_dependencies(const Scenario& scenario, const Executions& ex
       const bool forward = task.pass == Pass::Forward;
       const Direction direction = forward ? Direction::Activation : Direction::Gradient;
       const bool local = pipeline.stage_of(edge.from) == pipeline.stage_of(edge.to);
-      const Duration delay = local ? Duration{0} : message_delay(scenario, {key.first, task.microbatch, id, direction});
+      const Duration delay =
+          local ? Duration{0} : message_delay(scenario, {key.first, task.microbatch, id, direction});
       if (!after({task.microbatch, forward ? edge.from : edge.to, task.pass}, delay)) {
         return name(key) + " started before edge " + std::to_string(id) + " had delivered";
       }
@@ -81,7 +87,8 @@ std::string fault_in_lanes(const Scenario& scenario, const Record& record) {
   for (const Execution& execution : record.executions) {
     const Lane lane = scenario.lanes[static_cast<std::size_t>(execution.task.pass)];
     Time& until = busy_until[{execution.stage, lane}];
-    if (execution.started < until) return name({execution.iteration, execution.task}) + " overlaps another of its lane";
+    if (execution.started < until)
+      return name({execution.iteration, execution.task}) + " overlaps another of its lane";
     until = execution.ended;
   }
   return {};
@@ -93,7 +100,8 @@ std::string fault_in_accumulation(const Scenario& scenario, const Executions& ex
   std::map<std::pair<std::uint64_t, Chunk>, std::pair<Microbatch, Time>> last;
   for (const auto& [key, execution] : executions) {  // by iteration, then microbatch
     if (!execution.whole && key.second.pass != Pass::WeightGrad) continue;
-    const auto [at, first] = last.try_emplace({key.first, key.second.chunk}, key.second.microbatch, execution.ended);
+    const auto [at, first] =
+        last.try_emplace({key.first, key.second.chunk}, key.second.microbatch, execution.ended);
     if (first) continue;
     if (execution.started < at->second.second) return name(key) + " accumulated out of turn";
     at->second = {key.second.microbatch, execution.ended};
@@ -107,8 +115,9 @@ std::string fault_in_bound(const Scenario& scenario, const Record& record) {
   for (const Execution& execution : record.executions) {
     const bool forward = execution.task.pass == Pass::Forward;
     const bool last = forward ? kind_of(scenario, execution.iteration) == IterationKind::ForwardOnly
-                      : scenario.rules.hold_until_weight_grad ? execution.whole || execution.task.pass == Pass::WeightGrad
-                                                              : execution.task.pass == Pass::Backward;
+                      : scenario.rules.hold_until_weight_grad
+                          ? execution.whole || execution.task.pass == Pass::WeightGrad
+                          : execution.task.pass == Pass::Backward;
     if (forward) steps.emplace_back(execution.stage, execution.started, 1);
     if (last) steps.emplace_back(execution.stage, execution.ended, -1);
   }
@@ -117,7 +126,8 @@ std::string fault_in_bound(const Scenario& scenario, const Record& record) {
   for (const auto& [stage, time, step] : steps) {
     const std::uint32_t chunks = chunks_on(scenario.pipeline, stage);
     const std::uint32_t bound = scenario.limits[stage] + (chunks > 1 ? chunks : 0);
-    if ((in_flight[stage] += step) > static_cast<int>(bound)) return "D passes its bound on stage " + std::to_string(stage);
+    if ((in_flight[stage] += step) > static_cast<int>(bound))
+      return "D passes its bound on stage " + std::to_string(stage);
   }
   return {};
 }
@@ -133,14 +143,16 @@ std::string fault_in_focus(const Scenario& scenario, StageId stage, const std::v
       launched.assign(steps * scenario.pipeline.microbatches(), false);
     }
     if (decision.task.pass == Pass::WeightGrad) continue;
-    const auto position =
-        static_cast<std::size_t>(std::find(chunks.begin(), chunks.end(), decision.task.chunk) - chunks.begin());
+    const auto position = static_cast<std::size_t>(
+        std::find(chunks.begin(), chunks.end(), decision.task.chunk) - chunks.begin());
     const std::size_t step = decision.task.pass == Pass::Forward ? position : steps - 1 - position;
     const std::size_t place = decision.task.microbatch * steps + step;
     if (decision.focus) {
       for (std::size_t before = 0; before < place; ++before) {
-        const bool exists = before % steps < chunks.size() || kind_of(scenario, iteration) == IterationKind::Training;
-        if (exists && !launched[before]) return name({iteration, decision.task}) + " ran at the limit out of focus";
+        const bool exists =
+            before % steps < chunks.size() || kind_of(scenario, iteration) == IterationKind::Training;
+        if (exists && !launched[before])
+          return name({iteration, decision.task}) + " ran at the limit out of focus";
       }
     }
     launched[place] = true;
@@ -151,12 +163,14 @@ std::string fault_in_focus(const Scenario& scenario, StageId stage, const std::v
 std::string fault_in_slots(const Scenario& scenario, const Record& record) {
   if (!record.slot_faults.empty()) return record.slot_faults.front();
   for (const Execution& execution : record.executions) {
-    if (execution.slot >= record.slots[execution.stage]) return name({execution.iteration, execution.task}) + " has no slot";
+    if (execution.slot >= record.slots[execution.stage])
+      return name({execution.iteration, execution.task}) + " has no slot";
   }
   if (!scenario.rules.hold_until_weight_grad) return {};
   for (StageId stage = 0; stage < record.slots.size(); ++stage) {
     const std::uint32_t chunks = chunks_on(scenario.pipeline, stage);
-    if (record.slots[stage] != scenario.limits[stage] + (chunks > 1 ? chunks : 0)) return "the pool has another size";
+    if (record.slots[stage] != scenario.limits[stage] + (chunks > 1 ? chunks : 0))
+      return "the pool has another size";
   }
   return {};
 }

@@ -19,7 +19,8 @@ bool flip(const Draw& draw) { return draw(0, 1) == 1; }
 
 template <typename T>
 void shuffle(std::vector<T>& items, const Draw& draw) {
-  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draw(0, static_cast<std::uint32_t>(i) - 1)]);
+  for (std::size_t i = items.size(); i > 1; --i)
+    std::swap(items[i - 1], items[draw(0, static_cast<std::uint32_t>(i) - 1)]);
 }
 
 /// Chunks on stages in any way, at most three a stage, with any edges from lower to higher chunks.
@@ -28,7 +29,8 @@ Pipeline draw_dag(const Draw& draw, Microbatch microbatches, bool split) {
   std::vector<ChunkPlacement> chunks;
   for (std::uint32_t stage = 0; stage < stages; ++stage) {
     const std::uint32_t count = draw(1, 3);
-    for (std::uint32_t i = 0; i < count; ++i) chunks.push_back({static_cast<StageId>(stage), split || draw(0, 3) > 0});
+    for (std::uint32_t i = 0; i < count; ++i)
+      chunks.push_back({static_cast<StageId>(stage), split || draw(0, 3) > 0});
   }
   shuffle(chunks, draw);
   std::vector<Edge> edges;
@@ -48,7 +50,8 @@ Pipeline with_unsplittable_chunks(const Pipeline& pipeline, const Draw& draw) {
   for (std::uint32_t chunk = 0; chunk < pipeline.chunks(); ++chunk) {
     chunks.push_back({pipeline.stage_of(static_cast<Chunk>(chunk)), flip(draw)});
   }
-  return {std::move(chunks), {pipeline.edges().begin(), pipeline.edges().end()}, pipeline.microbatches(), false};
+  return {
+      std::move(chunks), {pipeline.edges().begin(), pipeline.edges().end()}, pipeline.microbatches(), false};
 }
 
 std::vector<Task> all_tasks(const Pipeline& pipeline, StageId stage, Pass pass) {
@@ -59,7 +62,8 @@ std::vector<Task> all_tasks(const Pipeline& pipeline, StageId stage, Pass pass) 
   return tasks;
 }
 
-Hint ranked(const Pipeline& pipeline, StageId stage, const Draw& draw, std::array<std::vector<Task>, kPasses> passes) {
+Hint ranked(const Pipeline& pipeline, StageId stage, const Draw& draw,
+            std::array<std::vector<Task>, kPasses> passes) {
   const RoundRule rule = flip(draw) ? RoundRule::Rounds : RoundRule::Priority;
   std::array<std::vector<Task>, Hint::kClasses> classes;
   if (draw(0, 3) == 0) {  // one class
@@ -74,10 +78,14 @@ Hint ranked(const Pipeline& pipeline, StageId stage, const Draw& draw, std::arra
 
 Hint draw_any_hint(const Draw& draw, const Pipeline& pipeline, StageId stage) {
   switch (draw(0, 3)) {
-    case 0: return Hint::named(Hint::names()[draw(0, 4)], pipeline, stage);
-    case 1: return reversed_hint(pipeline, stage);
-    case 2: return Hint::from_schedule(Schedule::gpipe(pipeline), pipeline, stage);
-    default: return draw_hint(draw, pipeline, stage);
+    case 0:
+      return Hint::named(Hint::names()[draw(0, 4)], pipeline, stage);
+    case 1:
+      return reversed_hint(pipeline, stage);
+    case 2:
+      return Hint::from_schedule(Schedule::gpipe(pipeline), pipeline, stage);
+    default:
+      return draw_hint(draw, pipeline, stage);
   }
 }
 
@@ -87,10 +95,18 @@ std::vector<std::uint32_t> draw_limits(const Draw& draw, const Pipeline& pipelin
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
     const std::uint32_t least = chunks_on(pipeline, stage);
     switch (kind) {
-      case 0: limits.push_back(least); break;
-      case 1: limits.push_back(least + draw(0, 1)); break;
-      case 2: limits.push_back(least + pipeline.stages() - 1U - stage); break;
-      default: limits.push_back(least + draw(0, 5)); break;
+      case 0:
+        limits.push_back(least);
+        break;
+      case 1:
+        limits.push_back(least + draw(0, 1));
+        break;
+      case 2:
+        limits.push_back(least + pipeline.stages() - 1U - stage);
+        break;
+      default:
+        limits.push_back(least + draw(0, 5));
+        break;
     }
   }
   return limits;
@@ -113,15 +129,19 @@ Pipeline draw_pipeline(const Draw& draw, Shape shape) {
   const bool split = flip(draw);
   const auto build = [&]() -> Pipeline {
     switch (shape) {
-      case Shape::Chain: return Pipeline::chain(draw(1, 6), microbatches, split);
-      case Shape::Interleaved: return Pipeline::interleaved(draw(1, 4), draw(2, 3), microbatches, split);
-      case Shape::V: return Pipeline::v_shape(draw(1, 4), microbatches, split);
+      case Shape::Chain:
+        return Pipeline::chain(draw(1, 6), microbatches, split);
+      case Shape::Interleaved:
+        return Pipeline::interleaved(draw(1, 4), draw(2, 3), microbatches, split);
+      case Shape::V:
+        return Pipeline::v_shape(draw(1, 4), microbatches, split);
       case Shape::Joined: {
         std::vector<std::uint32_t> depths(draw(2, 3));
         for (std::uint32_t& depth : depths) depth = draw(1, 2);
         return Pipeline::joined(depths, draw(1, 2), microbatches, split);
       }
-      default: return draw_dag(draw, microbatches, split);
+      default:
+        return draw_dag(draw, microbatches, split);
     }
   };
   const Pipeline pipeline = build();
@@ -159,7 +179,8 @@ Scenario draw_scenario(const Draw& draw) {
   const std::uint32_t iterations = draw(1, 3);
   const std::uint32_t first = draw(0, 5);
   for (std::uint32_t i = 0; i < iterations; ++i) {
-    scenario.iterations.push_back({first + i, draw(0, 3) == 0 ? IterationKind::ForwardOnly : IterationKind::Training});
+    scenario.iterations.push_back(
+        {first + i, draw(0, 3) == 0 ? IterationKind::ForwardOnly : IterationKind::Training});
   }
   scenario.seed = draw(0, 1'000'000);
   scenario.longest_task = draw(0, 20);
@@ -172,17 +193,19 @@ std::string describe(const Scenario& scenario) {
   std::string text = std::to_string(pipeline.microbatches()) + " microbatches";
   if (pipeline.split_backward()) text += ", split";
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-    text += "; stage " + std::to_string(stage) + ": limit " + std::to_string(scenario.limits[stage]) + ", hint " +
-            scenario.hints[stage].name() + ", chunks";
+    text += "; stage " + std::to_string(stage) + ": limit " + std::to_string(scenario.limits[stage]) +
+            ", hint " + scenario.hints[stage].name() + ", chunks";
     for (const Chunk chunk : pipeline.chunks_of(stage)) {
       text += " " + std::to_string(chunk) + (pipeline.splittable(chunk) ? "" : "u");
     }
   }
   text += "; edges";
-  for (const Edge& edge : pipeline.edges()) text += " " + std::to_string(edge.from) + ">" + std::to_string(edge.to);
+  for (const Edge& edge : pipeline.edges())
+    text += " " + std::to_string(edge.from) + ">" + std::to_string(edge.to);
   return text + "; depth " + std::to_string(scenario.depth) + ", lanes " +
-         std::to_string(static_cast<int>(scenario.lanes[1])) + std::to_string(static_cast<int>(scenario.lanes[2])) + "; seed " +
-         std::to_string(scenario.seed) + ", tasks up to " + std::to_string(scenario.longest_task) + ", delay bits " +
+         std::to_string(static_cast<int>(scenario.lanes[1])) +
+         std::to_string(static_cast<int>(scenario.lanes[2])) + "; seed " + std::to_string(scenario.seed) +
+         ", tasks up to " + std::to_string(scenario.longest_task) + ", delay bits " +
          std::to_string(scenario.delay_bits);
 }
 
@@ -192,7 +215,8 @@ std::uint32_t chunks_on(const Pipeline& pipeline, StageId stage) {
 
 Duration task_time(const Scenario& scenario, std::uint64_t iteration, const Task& task) {
   const auto pass = static_cast<std::uint64_t>(task.pass);
-  return Duration{bits({scenario.seed, 1, iteration, task.chunk, task.microbatch, pass}) % (scenario.longest_task + 1)};
+  return Duration{bits({scenario.seed, 1, iteration, task.chunk, task.microbatch, pass}) %
+                  (scenario.longest_task + 1)};
 }
 
 Duration message_delay(const Scenario& scenario, const MessageId& id) {
@@ -228,7 +252,8 @@ std::vector<sim::StageSetup> setups_of(const Scenario& scenario) {
 std::vector<sim::StageSetup> replay_setups(const Scenario& scenario, const Record& record) {
   std::vector<sim::StageSetup> setups;
   for (StageId stage = 0; stage < scenario.pipeline.stages(); ++stage) {
-    setups.push_back({config_of(scenario, stage), Policy::replay(record.logs[stage], scenario.pipeline, stage)});
+    setups.push_back(
+        {config_of(scenario, stage), Policy::replay(record.logs[stage], scenario.pipeline, stage)});
   }
   return setups;
 }
@@ -236,7 +261,8 @@ std::vector<sim::StageSetup> replay_setups(const Scenario& scenario, const Recor
 std::vector<sim::StageSetup> fixed_setups(const Scenario& scenario, const Schedule& schedule) {
   std::vector<sim::StageSetup> setups;
   for (StageId stage = 0; stage < scenario.pipeline.stages(); ++stage) {
-    setups.push_back({config_of(scenario, stage), Policy::fixed(schedule, scenario.pipeline, stage, scenario.rules)});
+    setups.push_back(
+        {config_of(scenario, stage), Policy::fixed(schedule, scenario.pipeline, stage, scenario.rules)});
   }
   return setups;
 }

@@ -70,7 +70,8 @@ class StaggeredWorld::Audit {
   }
 
   void expect(bool holds, const char* fault, Slot slot) {
-    if (!holds) faults.push_back("stage " + std::to_string(stage_) + ", slot " + std::to_string(slot) + ": " + fault);
+    if (!holds)
+      faults.push_back("stage " + std::to_string(stage_) + ", slot " + std::to_string(slot) + ": " + fault);
   }
 
   const Pipeline& pipeline_;
@@ -147,8 +148,9 @@ class StaggeredWorld::AuditedTransport final : public Transport {
 };
 
 struct StaggeredWorld::Rank {
-  Rank(const Pipeline& pipeline, const sim::StageSetup& setup, const sim::Surroundings& around, sim::VirtualClock& clock,
-       sim::Timetable& timetable, Transport& endpoint, std::unique_ptr<Agreement> agrees, Record& all)
+  Rank(const Pipeline& pipeline, const sim::StageSetup& setup, const sim::Surroundings& around,
+       sim::VirtualClock& clock, sim::Timetable& timetable, Transport& endpoint,
+       std::unique_ptr<Agreement> agrees, Record& all)
       : audit(pipeline, setup.config.stage),
         device(setup.config.stage, clock, timetable, around.task_time, around.depth),
         executor(device, audit, setup.config.stage, all.executions),
@@ -170,8 +172,8 @@ StaggeredWorld::StaggeredWorld(const Pipeline& pipeline, std::vector<sim::StageS
     : network_(pipeline, clock_, timetable_, surroundings.message_delay) {
   for (const sim::StageSetup& setup : setups) {
     const StageId stage = setup.config.stage;
-    ranks_.push_back(std::make_unique<Rank>(pipeline, setup, surroundings, clock_, timetable_, network_.endpoint(stage),
-                                            agreement_of(stage), record_));
+    ranks_.push_back(std::make_unique<Rank>(pipeline, setup, surroundings, clock_, timetable_,
+                                            network_.endpoint(stage), agreement_of(stage), record_));
   }
 }
 
@@ -196,14 +198,16 @@ Record StaggeredWorld::run(std::span<const Iteration> iterations) {
   }
   std::string stuck;
   for (const auto& rank : ranks_) {
-    if (!rank->dispatcher.finished() || rank->next < iterations.size()) stuck += rank->dispatcher.waiting_report() + "\n";
+    if (!rank->dispatcher.finished() || rank->next < iterations.size())
+      stuck += rank->dispatcher.waiting_report() + "\n";
   }
   if (!stuck.empty()) throw StallError(stuck);
   for (const auto& rank : ranks_) {
     const auto log = rank->dispatcher.log().decisions();
     record_.logs.emplace_back(log.begin(), log.end());
     record_.slots.push_back(rank->dispatcher.slots());
-    record_.slot_faults.insert(record_.slot_faults.end(), rank->audit.faults.begin(), rank->audit.faults.end());
+    record_.slot_faults.insert(record_.slot_faults.end(), rank->audit.faults.begin(),
+                               rank->audit.faults.end());
   }
   return std::move(record_);
 }

@@ -40,8 +40,9 @@ using AgreementOf = std::function<std::unique_ptr<Agreement>(StageId)>;
 /// may be an iteration ahead. Checks the ownership of slots on the way.
 class StaggeredWorld {
  public:
-  StaggeredWorld(const Pipeline& pipeline, std::vector<sim::StageSetup> setups, sim::Surroundings surroundings,
-                 const AgreementOf& agreement_of = [](StageId) { return std::make_unique<SingleRank>(); });
+  StaggeredWorld(
+      const Pipeline& pipeline, std::vector<sim::StageSetup> setups, sim::Surroundings surroundings,
+      const AgreementOf& agreement_of = [](StageId) { return std::make_unique<SingleRank>(); });
   ~StaggeredWorld();
 
   /// @throws StallError if nothing can happen any more before every rank has finished

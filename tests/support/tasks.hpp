@@ -16,8 +16,12 @@ namespace sluice::test {
 
 using Tasks = std::vector<Task>;
 
-[[nodiscard]] constexpr Task forward(Microbatch microbatch, Chunk chunk = 0) { return {microbatch, chunk, Pass::Forward}; }
-[[nodiscard]] constexpr Task backward(Microbatch microbatch, Chunk chunk = 0) { return {microbatch, chunk, Pass::Backward}; }
+[[nodiscard]] constexpr Task forward(Microbatch microbatch, Chunk chunk = 0) {
+  return {microbatch, chunk, Pass::Forward};
+}
+[[nodiscard]] constexpr Task backward(Microbatch microbatch, Chunk chunk = 0) {
+  return {microbatch, chunk, Pass::Backward};
+}
 [[nodiscard]] constexpr Task weight_grad(Microbatch microbatch, Chunk chunk = 0) {
   return {microbatch, chunk, Pass::WeightGrad};
 }

@@ -29,16 +29,19 @@ Tasks drain(Arbiter& arbiter) {
 
 const Pipeline kOne = Pipeline::chain(1, kMicrobatches, true);
 const Pipeline kTwo = Pipeline::interleaved(1, 2, kMicrobatches, true);
-const Tasks kMixed = {forward(3), forward(4), forward(5), backward(0), backward(1), backward(2), weight_grad(0)};
+const Tasks kMixed = {forward(3),  forward(4),  forward(5),    backward(0),
+                      backward(1), backward(2), weight_grad(0)};
 
 TEST(Rounds, EachRoundTakesOneBackwardThenOneForward) {
   Arbiter arbiter = arbiter_of(kOne, "bf", kMixed);
-  EXPECT_EQ(drain(arbiter), (Tasks{backward(0), forward(3), backward(1), forward(4), backward(2), forward(5), weight_grad(0)}));
+  EXPECT_EQ(drain(arbiter), (Tasks{backward(0), forward(3), backward(1), forward(4), backward(2), forward(5),
+                                   weight_grad(0)}));
 }
 
 TEST(Rounds, FBTakesOneForwardThenOneBackward) {
   Arbiter arbiter = arbiter_of(kOne, "fb", kMixed);
-  EXPECT_EQ(drain(arbiter), (Tasks{forward(3), backward(0), forward(4), backward(1), forward(5), backward(2), weight_grad(0)}));
+  EXPECT_EQ(drain(arbiter), (Tasks{forward(3), backward(0), forward(4), backward(1), forward(5), backward(2),
+                                   weight_grad(0)}));
 }
 
 TEST(Rounds, ARoundWithoutABackwardTakesOnlyAForward) {
@@ -95,17 +98,22 @@ TEST(BFW, AfterAWeightGradTheNextRoundStarts) {
 
 TEST(Priorities, BackwardsComeFirstWhileAnyIsRunnable) {
   Arbiter arbiter = arbiter_of(kOne, "b-priority", kMixed);
-  EXPECT_EQ(drain(arbiter), (Tasks{backward(0), backward(1), backward(2), forward(3), forward(4), forward(5), weight_grad(0)}));
+  EXPECT_EQ(drain(arbiter), (Tasks{backward(0), backward(1), backward(2), forward(3), forward(4), forward(5),
+                                   weight_grad(0)}));
 }
 
 TEST(Priorities, ForwardsComeFirstWhileAnyIsRunnable) {
   Arbiter arbiter = arbiter_of(kOne, "f-priority", kMixed);
-  EXPECT_EQ(drain(arbiter), (Tasks{forward(3), forward(4), forward(5), backward(0), backward(1), backward(2), weight_grad(0)}));
+  EXPECT_EQ(drain(arbiter), (Tasks{forward(3), forward(4), forward(5), backward(0), backward(1), backward(2),
+                                   weight_grad(0)}));
 }
 
 TEST(Ranking, ForwardsPreferTheLowerChunkBackwardsTheHigherTiesTheLowerMicrobatch) {
-  Arbiter arbiter = arbiter_of(kTwo, "bf", {forward(0, 1), forward(5, 0), forward(2, 0), backward(0, 0), backward(3, 1), backward(1, 1)});
-  EXPECT_EQ(drain(arbiter), (Tasks{backward(1, 1), forward(2, 0), backward(3, 1), forward(5, 0), backward(0, 0), forward(0, 1)}));
+  Arbiter arbiter = arbiter_of(
+      kTwo, "bf",
+      {forward(0, 1), forward(5, 0), forward(2, 0), backward(0, 0), backward(3, 1), backward(1, 1)});
+  EXPECT_EQ(drain(arbiter), (Tasks{backward(1, 1), forward(2, 0), backward(3, 1), forward(5, 0),
+                                   backward(0, 0), forward(0, 1)}));
 }
 
 TEST(FromSchedule, RunnableTasksRunInTheSchedulesOrder) {

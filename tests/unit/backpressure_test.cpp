@@ -155,7 +155,8 @@ TEST(Focus, OfAForwardOnlyIterationHasNoBackwards) {
 
 TEST(Focus, IsNothingOnceEveryTaskIsLaunched) {
   Backpressure limit(Pipeline::interleaved(1, 2, 1), 0, 2, {});
-  for (const Task& task : {forward(0, 0), forward(0, 1), backward(0, 1), backward(0, 0)}) limit.launched(task);
+  for (const Task& task : {forward(0, 0), forward(0, 1), backward(0, 1), backward(0, 0)})
+    limit.launched(task);
   EXPECT_EQ(limit.focus(), std::nullopt);
 }
 

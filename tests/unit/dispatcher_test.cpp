@@ -18,7 +18,8 @@ constexpr StageId kMiddle = 1;
 /// The middle stage of three, one chunk: activations on edge 0, gradients on edge 1. Has run the
 /// forwards of its first microbatches.
 struct Middle : HandRank {
-  Middle(std::uint32_t limit, bool split, std::uint32_t forwards, Rules rules = {}, std::string_view hint = "bf")
+  Middle(std::uint32_t limit, bool split, std::uint32_t forwards, Rules rules = {},
+         std::string_view hint = "bf")
       : HandRank(Pipeline::chain(3, 8, split), stage_config(kMiddle, limit, rules), hint) {
     begin();
     for (Microbatch m = 0; m < forwards; ++m) activation(m, 0);
@@ -66,7 +67,8 @@ TEST(BFW, AForwardHeldByTheLimitIsNotRunnable) {
   rank.activation(2);
   rank.gradient(0);
   rank.finish();  // b(0)
-  EXPECT_EQ(rank.launched(), (Tasks{b(0), w(0)})) << "the held forward does not keep the weight gradient back";
+  EXPECT_EQ(rank.launched(), (Tasks{b(0), w(0)}))
+      << "the held forward does not keep the weight gradient back";
   const Decision last = rank.dispatcher.log().decisions().back();
   EXPECT_EQ(last.held_by_limit, 1U);
   EXPECT_EQ(last.runnable, (std::array<std::uint32_t, kPasses>{0, 0, 1}));
@@ -170,7 +172,8 @@ TEST(Source, TakesItsSlotAtLaunch) {
 TEST(Lanes, TheLastChunksBackwardIsReadyOnceItsForwardIsLaunchedOnTheSameLane) {
   HandRank rank(Pipeline::chain(1, 8), stage_config(0, 8), "bf", 2);
   rank.begin();
-  EXPECT_EQ(rank.launched(), (Tasks{forward(0), backward(0)})) << "launch-ahead: both before the first has ended";
+  EXPECT_EQ(rank.launched(), (Tasks{forward(0), backward(0)}))
+      << "launch-ahead: both before the first has ended";
 }
 
 TEST(Lanes, OnAnotherLaneTheBackwardWaitsForItsForwardToEnd) {

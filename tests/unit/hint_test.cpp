@@ -64,7 +64,8 @@ TEST(Hint, RankAndTaskAreInverse) {
 TEST(Hint, FromScheduleFollowsTheScheduleAndPutsMissingWeightGradsLast) {
   const Pipeline pipeline = Pipeline::chain(1, 2);
   const Hint hint = Hint::from_schedule(Schedule::one_f_one_b(pipeline), pipeline, 0);
-  EXPECT_EQ(listed(hint, 0), (Tasks{forward(0), backward(0), forward(1), backward(1), weight_grad(0), weight_grad(1)}));
+  EXPECT_EQ(listed(hint, 0),
+            (Tasks{forward(0), backward(0), forward(1), backward(1), weight_grad(0), weight_grad(1)}));
   EXPECT_EQ(hint.rule(), RoundRule::Priority);
   EXPECT_EQ(hint.name(), "1f1b");
 }
@@ -81,8 +82,10 @@ TEST(HintErrors, AnUnknownNameListsTheKnownOnes) {
 TEST(HintErrors, NameTheTask) {
   EXPECT_EQ(refusal({Tasks{backward(0)}, Tasks{forward(0)}, Tasks{weight_grad(0)}}), "accepted");
   EXPECT_EQ(refusal({Tasks{backward(0), weight_grad(0), forward(0)}, {}, {}}), "accepted");
-  EXPECT_EQ(refusal({Tasks{backward(0)}, Tasks{}, Tasks{weight_grad(0)}}), "hint: F(chunk 0, microbatch 0) is not ranked");
-  EXPECT_EQ(refusal({Tasks{backward(0), backward(0)}, {}, {}}), "hint: B(chunk 0, microbatch 0) is ranked twice");
+  EXPECT_EQ(refusal({Tasks{backward(0)}, Tasks{}, Tasks{weight_grad(0)}}),
+            "hint: F(chunk 0, microbatch 0) is not ranked");
+  EXPECT_EQ(refusal({Tasks{backward(0), backward(0)}, {}, {}}),
+            "hint: B(chunk 0, microbatch 0) is ranked twice");
   EXPECT_EQ(refusal({Tasks{backward(1)}, {}, {}}), "hint: B(chunk 0, microbatch 1) is not a task of stage 0");
 }
 

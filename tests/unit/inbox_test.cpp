@@ -57,12 +57,15 @@ TEST_F(InboxTest, MessagesOfTheNextIterationAreHeld) {
 TEST_F(InboxTest, AfterTheEndMessagesBelongToTheNextIteration) {
   inbox.end();
   EXPECT_FALSE(inbox.file(offer(8, 0)));
-  EXPECT_EQ(refusal(offer(7, 0)), "rank 9: activation of edge 0, microbatch 0, iteration 7 is of an impossible iteration");
+  EXPECT_EQ(refusal(offer(7, 0)),
+            "rank 9: activation of edge 0, microbatch 0, iteration 7 is of an impossible iteration");
 }
 
 TEST_F(InboxTest, TwoIterationsAheadIsRefused) {
-  EXPECT_EQ(refusal(offer(9, 0)), "rank 9: activation of edge 0, microbatch 0, iteration 9 is of an impossible iteration");
-  EXPECT_EQ(refusal(offer(6, 0)), "rank 9: activation of edge 0, microbatch 0, iteration 6 is of an impossible iteration");
+  EXPECT_EQ(refusal(offer(9, 0)),
+            "rank 9: activation of edge 0, microbatch 0, iteration 9 is of an impossible iteration");
+  EXPECT_EQ(refusal(offer(6, 0)),
+            "rank 9: activation of edge 0, microbatch 0, iteration 6 is of an impossible iteration");
 }
 
 TEST_F(InboxTest, ADuplicateIsRefusedWhateverBecameOfTheFirst) {
@@ -81,8 +84,10 @@ TEST_F(InboxTest, ADuplicateAmongTheHeldIsRefused) {
 }
 
 TEST_F(InboxTest, AnEdgeWithoutAnEndHereIsRefused) {
-  EXPECT_EQ(refusal(offer(7, 0, 1)), "rank 9: activation of edge 1, microbatch 0, iteration 7 has no end on this rank");
-  EXPECT_EQ(refusal(offer(7, 0, 5)), "rank 9: activation of edge 5, microbatch 0, iteration 7 has no end on this rank");
+  EXPECT_EQ(refusal(offer(7, 0, 1)),
+            "rank 9: activation of edge 1, microbatch 0, iteration 7 has no end on this rank");
+  EXPECT_EQ(refusal(offer(7, 0, 5)),
+            "rank 9: activation of edge 5, microbatch 0, iteration 7 has no end on this rank");
   EXPECT_EQ(refusal(offer(7, 0, 0, Direction::Gradient)),
             "rank 9: gradient of edge 0, microbatch 0, iteration 7 has no end on this rank");
 }

@@ -29,7 +29,8 @@ std::string refusal(Chunks chunks, Edges edges, Microbatch microbatches = 1, boo
 
 std::vector<StageId> placements(const Pipeline& pipeline) {
   std::vector<StageId> stages;
-  for (std::uint32_t chunk = 0; chunk < pipeline.chunks(); ++chunk) stages.push_back(pipeline.stage_of(static_cast<Chunk>(chunk)));
+  for (std::uint32_t chunk = 0; chunk < pipeline.chunks(); ++chunk)
+    stages.push_back(pipeline.stage_of(static_cast<Chunk>(chunk)));
   return stages;
 }
 
@@ -59,7 +60,8 @@ TEST(Pipeline, EncodersJoinAtTheFirstChunkOfTheDecoder) {
 
 TEST(Pipeline, KnowsChunksAndEdgesOfEachSide) {
   const Pipeline pipeline({{1}, {0}, {1}}, {{0, 2}, {1, 2}}, 1, false);
-  EXPECT_EQ(std::vector<Chunk>(pipeline.chunks_of(1).begin(), pipeline.chunks_of(1).end()), (std::vector<Chunk>{0, 2}));
+  EXPECT_EQ(std::vector<Chunk>(pipeline.chunks_of(1).begin(), pipeline.chunks_of(1).end()),
+            (std::vector<Chunk>{0, 2}));
   EXPECT_EQ(pipeline.in_edges(2)[1], 1U);
   EXPECT_EQ(pipeline.out_edges(0)[0], 0U);
   EXPECT_TRUE(pipeline.out_edges(2).empty());
@@ -80,8 +82,10 @@ TEST(PipelineErrors, NameTheFieldAndTheFault) {
   EXPECT_EQ(refusal({{0}, {2}}, {}), "stages: stage 1 has no chunk");
   EXPECT_EQ(refusal({{0}, {1}}, {{0, 1}, {0, 1}}), "edges: edge 0 -> 1 is given twice");
   EXPECT_EQ(refusal({{0}, {1}}, {{0, 2}}), "edges: edge 0 -> 2 names a chunk that does not exist");
-  EXPECT_EQ(refusal({{0}, {1}}, {{1, 0}}), "edges: edge 1 -> 0 does not go from a lower chunk to a higher one");
-  EXPECT_EQ(refusal({{0}, {1}}, {{1, 1}}), "edges: edge 1 -> 1 does not go from a lower chunk to a higher one");
+  EXPECT_EQ(refusal({{0}, {1}}, {{1, 0}}),
+            "edges: edge 1 -> 0 does not go from a lower chunk to a higher one");
+  EXPECT_EQ(refusal({{0}, {1}}, {{1, 1}}),
+            "edges: edge 1 -> 1 does not go from a lower chunk to a higher one");
   EXPECT_EQ(refusal({{0, false}}, {}, 1, true),
             "chunks: chunk 0 cannot be split, but the pipeline splits every backward");
 }
@@ -89,7 +93,8 @@ TEST(PipelineErrors, NameTheFieldAndTheFault) {
 TEST(PipelineErrors, SizesThatCannotBeNumberedAreRefused) {
   EXPECT_EQ(refusal([] { return Pipeline::chain(70'000, 1); }), "stages: 70000 is too many");
   EXPECT_EQ(refusal([] { return Pipeline::interleaved(1000, 1000, 1); }), "chunks: 1000000 is too many");
-  EXPECT_EQ(refusal([] { return Pipeline::chain(1, 20'000'000); }), "microbatches: 20000000 is more than 16777216");
+  EXPECT_EQ(refusal([] { return Pipeline::chain(1, 20'000'000); }),
+            "microbatches: 20000000 is more than 16777216");
 }
 
 TEST(PipelineErrors, MoreEdgesAtAChunkThanAreCountedAreRefused) {

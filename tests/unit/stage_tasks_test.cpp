@@ -29,7 +29,9 @@ TEST(StageTasks, KnowsWhatIsItsOwn) {
   EXPECT_FALSE(tasks.contains(forward(0, 9)));
 }
 
-TEST(StageTasks, AStageThatDoesNotExistIsRefused) { EXPECT_THROW(StageTasks(Pipeline::chain(2, 1), 2), ConfigError); }
+TEST(StageTasks, AStageThatDoesNotExistIsRefused) {
+  EXPECT_THROW(StageTasks(Pipeline::chain(2, 1), 2), ConfigError);
+}
 
 }  // namespace
 }  // namespace sluice::test

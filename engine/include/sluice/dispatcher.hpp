@@ -90,6 +90,7 @@ struct Seams {
 /// an error. After an error the dispatcher must not be used further.
 class Dispatcher {
  public:
+  /// @param pipeline outlives the dispatcher
   /// @throws ConfigError naming `limit` or `stage`
   Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config, Policy policy, const Seams& seams);
 

@@ -29,6 +29,7 @@ struct StageSetup {
 /// what runs.
 class World {
  public:
+  /// @param pipeline outlives the world
   /// @param setups one a stage
   World(const Pipeline& pipeline, std::vector<StageSetup> setups, Surroundings surroundings);
 
