@@ -53,9 +53,11 @@ void apply(CLI::App& command, const std::string& key, const toml::node& node) {
 
 }  // namespace
 
-void apply_toml(CLI::App& command, const std::string& path) {
+void apply_toml(CLI::App& command, const std::string& path, const std::set<std::string>& ignored) {
   const toml::table table = read(path);
-  for (const auto& [key, node] : table) apply(command, std::string(key.str()), node);
+  for (const auto& [key, node] : table) {
+    if (ignored.count(std::string(key.str())) == 0) apply(command, std::string(key.str()), node);
+  }
 }
 
 }  // namespace sluice::tools

@@ -2,11 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -168,7 +170,12 @@ void report(const Trainer& trainer, const Losses& losses, const nlohmann::json& 
 }
 
 void run_train(TrainOptions& options, CLI::App& command) {
-  if (!options.config.empty()) apply_toml(command, options.config);
+  if (!options.config.empty()) {
+    const std::set<std::string> ways = {"hint", "schedule", "no-pipeline"};
+    const bool chosen =
+        std::any_of(ways.begin(), ways.end(), [&](const auto& way) { return command.count("--" + way) > 0; });
+    apply_toml(command, options.config, chosen ? ways : std::set<std::string>{});
+  }
   check(options, command);
   options.run.finish(command);
   options.run.model.evaluates = options.eval_every > 0;

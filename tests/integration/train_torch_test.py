@@ -211,6 +211,11 @@ jitter = "tail:0.3,1"
         self.assertEqual(self.outcome("--config", "run.toml", *more), self.outcome(*self.SAME, *more))
         self.assertEqual(self.outcome(*more, "--config", "run.toml"), self.outcome(*self.SAME, *more))
 
+    def test_a_way_of_ordering_on_the_command_line_replaces_the_files(self):
+        (self.folder / "run.toml").write_text('schedule = "1f1b"\nsteps = 1\nlayers = 4\nwidth = 16\nheads = 2\n')
+        results = self.results("train", "--text", "text.txt", "--config", "run.toml", "--hint", "bfw")
+        self.assertEqual(results["config"]["method"], "bfw")
+
 
 class BadInput(TinyModelTest):
     def refuse_training(self, field, *arguments):

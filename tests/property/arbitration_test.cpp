@@ -16,7 +16,7 @@ std::vector<std::string> differences(const Scenario& scenario) {
   world = std::make_unique<StaggeredWorld>(
       scenario.pipeline, setups_of(scenario), surroundings_of(scenario), [&](StageId stage) {
         return std::make_unique<ComparedAgreement>(
-            NaiveArbiter(scenario.pipeline, stage, scenario.hints[stage]),
+            NaiveArbiter(scenario.pipeline, stage, scenario.hints[stage], scenario.lanes),
             [&world, stage] { return world->dispatcher(stage).iteration(); }, found);
       });
   (void)world->run(scenario.iterations);

@@ -6,10 +6,12 @@
 
 namespace sluice::test {
 
-NaiveArbiter::NaiveArbiter(const Pipeline& pipeline, StageId stage, Hint hint)
+NaiveArbiter::NaiveArbiter(const Pipeline& pipeline, StageId stage, Hint hint,
+                           const std::array<Lane, kPasses>& lanes)
     : chunks_(pipeline.chunks_of(stage).begin(), pipeline.chunks_of(stage).end()),
       microbatches_(pipeline.microbatches()),
-      hint_(std::move(hint)) {}
+      hint_(std::move(hint)),
+      weight_grads_apart_(lanes[2] != lanes[0] && lanes[2] != lanes[1]) {}
 
 void NaiveArbiter::begin(IterationKind kind) {
   kind_ = kind;
@@ -66,6 +68,7 @@ std::optional<Task> NaiveArbiter::choose(PassMask allowed, bool at_limit) const 
 void NaiveArbiter::ran(const Task& task) {
   runnable_.erase(task);
   launched_.insert(task);
+  if (task.pass == Pass::WeightGrad && weight_grads_apart_) return;
   turn_ = hint_.class_of(task.pass) == 0 ? 1 : 0;
 }
 

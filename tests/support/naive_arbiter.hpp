@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <set>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "sluice/agreement.hpp"
+#include "sluice/executor.hpp"
 #include "sluice/iteration.hpp"
 
 namespace sluice::test {
@@ -16,7 +18,8 @@ namespace sluice::test {
 /// task that is runnable. Keeps its own round, and its own account of the focus microbatch.
 class NaiveArbiter {
  public:
-  NaiveArbiter(const Pipeline& pipeline, StageId stage, Hint hint);
+  /// @param lanes of each pass: a weight gradient on a lane of its own takes no turn
+  NaiveArbiter(const Pipeline& pipeline, StageId stage, Hint hint, const std::array<Lane, kPasses>& lanes);
 
   void begin(IterationKind kind);
   void set_runnable(const Task& task, bool runnable);
@@ -32,6 +35,7 @@ class NaiveArbiter {
   std::vector<Chunk> chunks_;
   Microbatch microbatches_;
   Hint hint_;
+  bool weight_grads_apart_;
   IterationKind kind_ = IterationKind::Training;
   std::set<Task> runnable_;
   std::set<Task> launched_;

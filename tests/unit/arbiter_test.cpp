@@ -154,6 +154,15 @@ TEST(Lanes, OnlyPassesWhoseLaneHasRoomAreConsidered) {
   EXPECT_EQ(arbiter.candidate(0), std::nullopt);
 }
 
+TEST(Lanes, AWeightGradOnALaneOfItsOwnTakesNoTurn) {
+  Arbiter arbiter(StageTasks(kOne, 0), Hint::named("bf", kOne, 0),
+                  mask_of(Pass::Forward) | mask_of(Pass::Backward));
+  for (const Task& task : {forward(3), backward(0), backward(1), weight_grad(0)}) arbiter.insert(task);
+  arbiter.decided(backward(0));
+  arbiter.decided(weight_grad(0));
+  EXPECT_EQ(arbiter.candidate(mask_of(Pass::Forward) | mask_of(Pass::Backward)), forward(3));
+}
+
 TEST(Lanes, AFullLaneDoesNotBlockAClassThatMixesPasses) {
   Arbiter arbiter(StageTasks(kOne, 0), Hint::from_schedule(Schedule::zb_h1(kOne), kOne, 0));
   for (const Task& task : {forward(0), backward(2), weight_grad(5)}) arbiter.insert(task);

@@ -16,6 +16,21 @@ TEST(DecisionLog, AppendsWithinItsRoomAndCountsWhatItDrops) {
   EXPECT_EQ(log.decisions()[1].task.microbatch, 1U);
 }
 
+TEST(DecisionLog, MakingRoomAgainAndAgainCopiesRarely) {
+  DecisionLog log;
+  std::size_t moves = 0;
+  const Decision* first = nullptr;
+  constexpr std::size_t kIterations = 1000;
+  for (std::size_t i = 0; i < kIterations; ++i) {
+    log.reserve_more(1);
+    log.append({});
+    if (log.decisions().data() != first) ++moves;
+    first = log.decisions().data();
+  }
+  EXPECT_EQ(log.dropped(), 0U);
+  EXPECT_LE(moves, 11U);
+}
+
 TEST(DecisionLog, ClearForgetsEverything) {
   DecisionLog log;
   log.append({});

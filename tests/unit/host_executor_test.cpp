@@ -115,6 +115,21 @@ TEST_F(HostExecutorTest, PreparesOnceWithTheNumberOfSlotsOnTheWorkersThread) {
   EXPECT_NE(running, std::this_thread::get_id());
 }
 
+TEST_F(HostExecutorTest, AbortsWithTheTaskIfUserCodeNeverReturns) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto never_return = [this] {
+    std::atomic<bool> begun{false};
+    stage_.on_forward = [&begun](auto&&...) {
+      begun = true;
+      for (EventWake nobody;;) nobody.wait_until(SteadyClock().now() + 1s);
+    };
+    HostExecutor executor(pipeline_, 1, {&stage_}, buffers_, wake_, {1, 1, 20ms});
+    executor.launch(launch(Pass::Forward));
+    while (!begun) std::this_thread::yield();
+  };
+  EXPECT_DEATH(never_return(), "rank 1, F\\(chunk 1, microbatch 2\\): has not returned for 0.02 s");
+}
+
 TEST_F(HostExecutorTest, TellsTheStageWhatItRuns) {
   TaskContext seen;
   stage_.on_forward = [&](const TaskContext& context, auto&&...) { seen = context; };

@@ -23,7 +23,9 @@ inline constexpr PassMask kAllPasses = (1U << kPasses) - 1;
 /// advances the round.
 class Arbiter {
  public:
-  Arbiter(const StageTasks& tasks, Hint hint);
+  /// @param round_passes passes whose decisions move the round on; a weight gradient on a lane of its
+  ///        own takes no turn of the others
+  Arbiter(const StageTasks& tasks, Hint hint, PassMask round_passes = kAllPasses);
 
   /// An empty runnable set and the first round.
   void begin() noexcept;
@@ -57,7 +59,7 @@ class Arbiter {
   /// The task was chosen, here or by the group: it leaves the set and the round moves on.
   void decided(const Task& task) noexcept {
     erase(task);
-    second_half_ = hint_.class_of(task.pass) == 0;
+    if ((mask_of(task.pass) & round_passes_) != 0) second_half_ = hint_.class_of(task.pass) == 0;
   }
 
  private:
@@ -70,6 +72,7 @@ class Arbiter {
 
   StageTasks tasks_;
   Hint hint_;
+  PassMask round_passes_;
   std::array<ReadySet, Hint::kClasses> sets_;
   std::array<PassMask, Hint::kClasses> passes_{};
   std::array<std::uint32_t, kPasses> runnable_{};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -33,7 +34,11 @@ struct Decision {
 class DecisionLog {
  public:
   /// Makes room for `more` further decisions.
-  void reserve_more(std::size_t more) { decisions_.reserve(decisions_.size() + more); }
+  void reserve_more(std::size_t more) {
+    const std::size_t needed = decisions_.size() + more;
+    // Doubling, so that recording many iterations copies each decision a bounded number of times.
+    if (needed > decisions_.capacity()) decisions_.reserve(std::max(needed, 2 * decisions_.capacity()));
+  }
 
   void append(const Decision& decision) noexcept {
     if (decisions_.size() == decisions_.capacity()) {

@@ -56,10 +56,10 @@ class Hint {
   }
   /// @param index the task's number in StageTasks
   [[nodiscard]] std::uint32_t rank(Pass pass, std::uint32_t index) const noexcept {
-    return tables_->ranks[static_cast<std::size_t>(pass)][index];
+    return plain_ ? index : tables_->ranks[static_cast<std::size_t>(pass)][index];
   }
   [[nodiscard]] Task task(std::uint32_t cls, std::uint32_t rank) const noexcept {
-    return tables_->tasks[cls][rank];
+    return plain_ ? Task{rank, plain_chunk_, plain_pass_[cls]} : tables_->tasks[cls][rank];
   }
 
  private:
@@ -68,8 +68,15 @@ class Hint {
     std::array<std::vector<Task>, kClasses> tasks;
   };
 
+  [[nodiscard]] bool ranks_by_microbatch() const noexcept;
+
   std::string name_;
   RoundRule rule_;
+  /// One chunk, one pass a class, ranked by microbatch: the usual case, which needs no look-up and so
+  /// costs the same for any number of microbatches.
+  bool plain_ = false;
+  Chunk plain_chunk_ = 0;
+  std::array<Pass, kClasses> plain_pass_{};
   std::array<std::uint32_t, kPasses> class_of_{};
   std::shared_ptr<const Tables> tables_;
 };

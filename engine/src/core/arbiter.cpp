@@ -5,7 +5,8 @@
 
 namespace sluice {
 
-Arbiter::Arbiter(const StageTasks& tasks, Hint hint) : tasks_(tasks), hint_(std::move(hint)) {
+Arbiter::Arbiter(const StageTasks& tasks, Hint hint, PassMask round_passes)
+    : tasks_(tasks), hint_(std::move(hint)), round_passes_(round_passes) {
   for (std::uint32_t cls = 0; cls < Hint::kClasses; ++cls) sets_[cls] = ReadySet(hint_.class_size(cls));
   for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::WeightGrad}) {
     passes_[hint_.class_of(pass)] |= mask_of(pass);

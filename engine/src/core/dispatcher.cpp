@@ -11,6 +11,14 @@ namespace {
 constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 constexpr std::size_t kAnnounceAtOnce = 256;
 
+/// Passes that take turns on the lane of the forwards or the backwards.
+PassMask round_passes(const DispatcherConfig& config) {
+  const auto lane = [&config](Pass pass) { return config.lanes[static_cast<std::size_t>(pass)]; };
+  const bool apart =
+      lane(Pass::WeightGrad) != lane(Pass::Forward) && lane(Pass::WeightGrad) != lane(Pass::Backward);
+  return apart ? mask_of(Pass::Forward) | mask_of(Pass::Backward) : kAllPasses;
+}
+
 /// A replayed iteration must hold every task of the stage exactly once, in an order it can run in.
 void check_replayed(const StageTasks& tasks, const Iteration& iteration, std::span<const Task> order) {
   const std::string where = "iteration " + std::to_string(iteration.index);
@@ -48,7 +56,7 @@ Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config,
       backpressure_(pipeline, config.stage, config.limit, config.rules),
       pool_(policy_.slots(pipeline, config.stage, config.limit, config.rules)),
       window_(tasks_, pool_.size()),
-      arbiter_(tasks_, policy_.hint()),
+      arbiter_(tasks_, policy_.hint(), round_passes(config)),
       inbox_(pipeline, config.stage, config.rank),
       entries_(tasks_.size()),
       waiting_(policy_.hint().class_size(policy_.hint().class_of(Pass::Forward))),

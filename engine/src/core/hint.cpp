@@ -58,6 +58,19 @@ Hint::Hint(std::string name, const Pipeline& pipeline, StageId stage, RoundRule 
   }
   class_of_ = class_of;
   tables_ = std::move(tables);
+  plain_ = tasks.chunks() == 1 && ranks_by_microbatch();
+  plain_chunk_ = tasks.chunk_at(0);
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::WeightGrad})
+    plain_pass_[class_of_[static_cast<std::size_t>(pass)]] = pass;
+}
+
+bool Hint::ranks_by_microbatch() const noexcept {
+  return std::all_of(tables_->tasks.begin(), tables_->tasks.end(), [](const std::vector<Task>& tasks) {
+    for (std::uint32_t rank = 0; rank < tasks.size(); ++rank) {
+      if (tasks[rank].microbatch != rank || tasks[rank].pass != tasks.front().pass) return false;
+    }
+    return true;
+  });
 }
 
 std::span<const std::string_view> Hint::names() noexcept { return kNames; }

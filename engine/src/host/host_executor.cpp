@@ -1,6 +1,10 @@
 #include "sluice/host/host_executor.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <utility>
 
@@ -85,7 +89,20 @@ HostExecutor::HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<
 HostExecutor::~HostExecutor() {
   stop_.store(true, std::memory_order_release);
   worker_wake_.notify();
+  const SteadyClock clock;
+  const Time deadline = clock.now() + options_.grace;
+  while (!ended_.load(std::memory_order_acquire)) {
+    if (clock.now() >= deadline) abandon();
+    ended_wake_.wait_until(deadline);
+  }
   worker_.join();
+}
+
+void HostExecutor::abandon() const {
+  const auto seconds = std::chrono::duration<double>(options_.grace).count();
+  fmt::print(stderr, "sluice: rank {}, {}: has not returned for {} s although the run is over; aborting\n",
+             options_.rank, to_string(running_.load(std::memory_order_acquire)), seconds);
+  std::abort();
 }
 
 void HostExecutor::launch(const Launch& launch) {
@@ -109,9 +126,12 @@ void HostExecutor::work() {
       continue;
     }
     idler.reset();
+    running_.store(next.task, std::memory_order_release);
     dones_.push(run(next));
     wake_.notify();
   }
+  ended_.store(true, std::memory_order_release);
+  ended_wake_.notify();
 }
 
 /// After a failure nothing runs any more, and its cause stays: the rank may be reading it.

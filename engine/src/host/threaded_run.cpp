@@ -191,8 +191,11 @@ class ThreadedRun::Rank {
         idler.reset();
         continue;
       }
+      const Time deadline = dispatcher_->next_deadline();
+      // What has a time to come is not stuck, however far away that is.
+      if (deadline != kNever) shared_.last_progress.store(before.count(), std::memory_order_relaxed);
       check_for_stall(before);
-      idler.wait(std::min(dispatcher_->next_deadline(), before + kLongestSleep));
+      idler.wait(std::min(deadline, before + kLongestSleep));
     }
   }
 

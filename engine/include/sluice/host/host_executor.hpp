@@ -23,6 +23,8 @@ class HostExecutor final : public Executor {
     std::uint32_t rank = 0;
     /// Launched tasks held at once, the running one included.
     std::uint32_t depth = 1;
+    /// How long the destructor waits for user code that does not return.
+    Duration grace = std::chrono::seconds(60);
   };
 
   /// @param stages user code of each of the stage's chunks, in ascending order of chunk
@@ -30,7 +32,9 @@ class HostExecutor final : public Executor {
   /// @throws ConfigError naming `launch-ahead` or `stages`
   HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<host::Stage*> stages,
                SlotBuffers& buffers, Wake& wake, Options options);
-  /// Waits for the running task; those behind it are dropped.
+  /// Waits for the running task; those behind it are dropped. User code that does not return within
+  /// the grace cannot be left running on memory that goes away: the process is then aborted, with the
+  /// rank and the task on standard error.
   ~HostExecutor() override;
   HostExecutor(const HostExecutor&) = delete;
   HostExecutor& operator=(const HostExecutor&) = delete;
@@ -43,6 +47,7 @@ class HostExecutor final : public Executor {
 
  private:
   void work();
+  [[noreturn]] void abandon() const;
   void prepare();
   Done run(const Launch& launch);
   void call(const Launch& launch);
@@ -63,7 +68,11 @@ class HostExecutor final : public Executor {
   std::string failure_;
   bool prepared_ = false;
   EventWake worker_wake_;
+  /// What the worker runs or ran last.
+  std::atomic<Task> running_{};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> ended_{false};
+  EventWake ended_wake_;
   std::thread worker_;
 };
 
