@@ -16,6 +16,10 @@ if(SLUICE_HAVE_TORCH)
   install(EXPORT SluiceTorchTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
 endif()
 
+# What `sluice train` learns when it is given no text.
+file(GLOB pages CONFIGURE_DEPENDS README.md docs/*.md)
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/text)
+
 configure_package_config_file(cmake/SluiceConfig.cmake.in "${PROJECT_BINARY_DIR}/SluiceConfig.cmake"
   INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/SluiceConfigVersion.cmake" COMPATIBILITY SameMinorVersion)

@@ -4,6 +4,7 @@
 
 #if SLUICE_HAVE_TORCH
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -43,7 +44,12 @@ std::vector<std::filesystem::path> own_docs() {
   const std::filesystem::path installed = binary.parent_path().parent_path() / "share" / "sluice" / "text";
   if (std::filesystem::is_directory(installed, ignored)) return {installed};
   const std::filesystem::path source = SLUICE_SOURCE_DIR;
-  return {source / "README.md", source / "docs"};
+  std::vector<std::filesystem::path> pages = {source / "README.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(source / "docs", ignored)) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  std::sort(pages.begin() + 1, pages.end());
+  return pages;
 }
 
 std::shared_ptr<const gpt::TextData> load_text(const ModelOptions& model) {

@@ -1,11 +1,10 @@
 # Builds and runs the program that docs/embedding-cpp.md shows, against an installed Sluice.
-set(prefix "${SCRATCH}/prefix")
+include("${CMAKE_CURRENT_LIST_DIR}/installed.cmake")
 set(source "${SCRATCH}/source")
-set(build "${SCRATCH}/build")
 file(REMOVE_RECURSE "${SCRATCH}")
 file(MAKE_DIRECTORY "${source}")
 
-# Writes the document's only code block of a language to a file.
+# Appends the document's only code block of a language to a file.
 function(extract language path)
   file(READ "${DOC}" text)
   string(FIND "${text}" "```${language}\n" start)
@@ -20,20 +19,9 @@ function(extract language path)
   file(APPEND "${path}" "${code}")
 endfunction()
 
-function(run)
-  execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
-endfunction()
-
-set(flags "")
-if(SANITIZE)
-  set(flags "-fsanitize=${SANITIZE}")
-endif()
 extract(cpp "${source}/main.cpp")
 file(WRITE "${source}/CMakeLists.txt"
   "cmake_minimum_required(VERSION 3.25)\nproject(trainer LANGUAGES CXX)\nset(CMAKE_CXX_STANDARD 20)\n")
 extract(cmake "${source}/CMakeLists.txt")
-run(${CMAKE_COMMAND} --install "${BUILD}" --prefix "${prefix}")
-run(${CMAKE_COMMAND} -S "${source}" -B "${build}" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${prefix}"
-    "-DCMAKE_BUILD_TYPE=${CONFIG}" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${flags}")
-run(${CMAKE_COMMAND} --build "${build}")
-run("${build}/trainer")
+build_against_installed("${source}")
+run("${SCRATCH}/build/trainer")
