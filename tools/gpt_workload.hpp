@@ -16,6 +16,8 @@ class GptWorkload {
   /// @throws ConfigError naming the field; `emulate` where the build has no LibTorch
   GptWorkload(const RunOptions& options, const Pipeline& pipeline);
   ~GptWorkload();
+  GptWorkload(const GptWorkload&) = delete;
+  GptWorkload& operator=(const GptWorkload&) = delete;
 
   /// What the ranks run. The workload outlives the run.
   [[nodiscard]] host::Workload workload();
@@ -34,6 +36,8 @@ class UnpipelinedGpt {
   /// @throws as GptWorkload
   explicit UnpipelinedGpt(const RunOptions& options);
   ~UnpipelinedGpt();
+  UnpipelinedGpt(const UnpipelinedGpt&) = delete;
+  UnpipelinedGpt& operator=(const UnpipelinedGpt&) = delete;
 
   /// @return mean loss
   double run(IterationKind kind);

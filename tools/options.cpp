@@ -18,46 +18,46 @@ constexpr double kLongestStallTimeout = 1e6;
 constexpr std::uint32_t kDeepest = 64;
 
 void declare_model(CLI::App& command, ModelOptions& model) {
-  constexpr const char* kGroup = "Model and training";
+  constexpr const char* group = "Model and training";
   command
       .add_option("--text", model.text, "File or folder of text to learn (default: the project's own docs)")
-      ->group(kGroup);
-  command.add_option("--layers", model.layers, "Transformer blocks")->capture_default_str()->group(kGroup);
-  command.add_option("--width", model.width, "Width of the model")->capture_default_str()->group(kGroup);
-  command.add_option("--heads", model.heads, "Attention heads")->capture_default_str()->group(kGroup);
-  command.add_option("--context", model.context, "Bytes of one row")->capture_default_str()->group(kGroup);
+      ->group(group);
+  command.add_option("--layers", model.layers, "Transformer blocks")->capture_default_str()->group(group);
+  command.add_option("--width", model.width, "Width of the model")->capture_default_str()->group(group);
+  command.add_option("--heads", model.heads, "Attention heads")->capture_default_str()->group(group);
+  command.add_option("--context", model.context, "Bytes of one row")->capture_default_str()->group(group);
   command.add_option("--micro-batch-size", model.micro_batch_size, "Rows of one microbatch")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--lr", model.learning_rate, "Learning rate of AdamW")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--weight-decay", model.weight_decay, "Weight decay of matrices")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--clip", model.clip_norm, "Largest global gradient norm, 0 for none")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--dropout", model.dropout, "Probability of dropping an activation")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command
       .add_flag("--tied-embeddings", model.tied_embeddings, "The output projection is the token embedding")
-      ->group(kGroup);
+      ->group(group);
 }
 
 void declare_output(CLI::App& command, OutputOptions& output) {
-  constexpr const char* kGroup = "Results";
-  command.add_option("--json", output.json, "Write the results as JSON")->group(kGroup);
+  constexpr const char* group = "Results";
+  command.add_option("--json", output.json, "Write the results as JSON")->group(group);
   command
       .add_option(
           "--timeline", output.timeline,
           "Write a timeline: an interactive HTML page, or an SVG picture of the last iteration if the "
           "path ends in .svg")
-      ->group(kGroup);
-  command.add_option("--trace", output.trace, "Write a Chrome/Perfetto trace")->group(kGroup);
+      ->group(group);
+  command.add_option("--trace", output.trace, "Write a Chrome/Perfetto trace")->group(group);
   command.add_option("--decisions", output.decisions, "Write the decision log of every stage as JSON")
-      ->group(kGroup);
+      ->group(group);
 }
 
 Rules parse_rules(const std::string& rules, const std::string& accumulate) {
@@ -99,46 +99,46 @@ void OutputOptions::check() const {
 }
 
 void RunOptions::declare(CLI::App& command) {
-  constexpr const char* kGroup = "Pipeline";
+  constexpr const char* group = "Pipeline";
   command.add_option("--stages", pipeline.stages, "Pipeline stages, one rank each")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--chunks-per-stage", pipeline.chunks_per_stage, "Chunks of the model on each stage")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--microbatches", pipeline.microbatches, "Microbatches of one step")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--limit", pipeline.limit, "Most microbatches in flight on a stage")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--rules", rules, "Rules of a round: default, or paper for those of RRFP")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--accumulate", accumulate, "Weight gradients in microbatch order, or in any")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command
       .add_option("--launch-ahead", launch_ahead,
                   "Tasks handed to a device at once, the running one included")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command
       .add_option("--emulate", emulate,
                   "Emulate the devices: f=2ms,b=4ms,w=2ms,sigma=0.2 (b is the whole backward)")
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--jitter", jitter, "Delay messages: j0, j1, j2, j3 or tail:p,mean_ms")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command.add_option("--seed", seed, "Seed of weights, data, dropout and delays")
       ->check(check_whole_number)
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   command
       .add_option("--stall-timeout", stall_timeout_s,
                   "Seconds without progress on any stage before a run is given up")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(group);
   declare_model(command, model);
   declare_output(command, output);
 }

@@ -38,7 +38,7 @@ class RunStatistics {
   void add(const Iteration& iteration, const host::IterationReport& report,
            std::span<const std::span<const Decision>> logs);
   /// An iteration outside of a pipeline: one stage, always busy.
-  void add_unpipelined(double seconds);
+  void add_unpipelined(double duration_s);
 
   [[nodiscard]] const std::vector<double>& iteration_seconds() const noexcept { return iteration_seconds_; }
   [[nodiscard]] double median_seconds() const;

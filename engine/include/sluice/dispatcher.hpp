@@ -157,15 +157,15 @@ class Dispatcher {
   bool launch_candidates();
 
   void finish(const Done& done);
-  void finish_forward(const Task& task, Entry& entry);
-  void finish_backward(const Task& task, Entry& entry);
-  void send(const Task& task, EdgeId edge, Direction direction, Entry& entry);
-  void forward_available(const Task& task, Entry& entry);
-  void weight_grad_available(const Task& task, Entry& entry);
-  void wait_for_turn(Entry& entry);
+  void finish_forward(const Task& task, Entry& state);
+  void finish_backward(const Task& task, Entry& state);
+  void send(const Task& task, EdgeId edge, Direction direction, Entry& state);
+  void forward_available(const Task& task, Entry& state);
+  void weight_grad_available(const Task& task, Entry& state);
+  void wait_for_turn(Entry& state);
   void accumulated(std::uint32_t position);
-  void computed(const Task& task, Entry& entry);
-  void give_back(const Task& task, Entry& entry);
+  void computed(const Task& task, Entry& state);
+  void give_back(const Task& task, Entry& state);
   void move_window();
 
   void take_offer(const Offer& offer);
@@ -181,7 +181,7 @@ class Dispatcher {
   [[nodiscard]] std::uint32_t nominate(std::uint32_t position) const;
   void set_runnable(const Task& task, bool runnable);
   void announce();
-  void backward_ready(const Task& task, Entry& entry);
+  void backward_ready(const Task& task, Entry& state);
   [[nodiscard]] bool by_readiness() const { return policy_.mode() == Mode::Readiness; }
   [[nodiscard]] bool in_turn(const Task& task) const;
   [[nodiscard]] bool same_lane(Pass a, Pass b) const { return lane(a) == lane(b); }
@@ -194,8 +194,8 @@ class Dispatcher {
   [[nodiscard]] bool runs_whole(const Task& task) const;
   [[nodiscard]] bool may_accumulate(const Task& task) const;
   void launch(const Task& task);
-  void note_launched(const Task& task, Entry& entry);
-  void record(const Task& task, const Entry& entry);
+  void note_launched(const Task& task, Entry& state);
+  void record(const Task& task, const Entry& state);
   [[nodiscard]] std::uint32_t held_by_limit() const;
   [[nodiscard]] std::string describe_wait(std::uint32_t position) const;
 

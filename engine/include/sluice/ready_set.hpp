@@ -35,7 +35,7 @@ class ReadySet {
       words[rank / kBits] |= Word{1} << (rank % kBits);
       rank /= kBits;
     }
-    top_ |= Word{1} << rank;
+    top_ |= Word{1} << (rank % kBits);
     return fresh;
   }
 
@@ -48,7 +48,7 @@ class ReadySet {
       if ((words[rank / kBits] &= ~(Word{1} << (rank % kBits))) != 0) return member;
       rank /= kBits;
     }
-    top_ &= ~(Word{1} << rank);
+    top_ &= ~(Word{1} << (rank % kBits));
     return member;
   }
 

@@ -33,8 +33,8 @@ std::uint64_t bytes_of(const TensorShape& shape) noexcept {
 }
 
 std::string to_string(const TensorShape& shape) {
-  static constexpr const char* kKinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
-  std::string text = shape.dtype_code < std::size(kKinds) ? kKinds[shape.dtype_code] : "type";
+  constexpr const char* kinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  std::string text = shape.dtype_code < std::size(kinds) ? kinds[shape.dtype_code] : "type";
   text += std::to_string(shape.dtype_bits) + "[";
   for (std::size_t i = 0; i < shape.rank; ++i) text += (i > 0 ? ", " : "") + std::to_string(shape.extent[i]);
   return text + "]";

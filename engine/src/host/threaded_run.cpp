@@ -36,8 +36,8 @@ double IterationReport::bubble_fraction() const {
 
 /// What the rank threads and the caller share.
 struct ThreadedRun::Shared {
-  explicit Shared(const Pipeline& pipeline_, Workload workload_, const ThreadedRunOptions& options_)
-      : pipeline(pipeline_), workload(std::move(workload_)), options(options_), wakes(pipeline.stages()) {}
+  Shared(const Pipeline& model, Workload work, const ThreadedRunOptions& settings)
+      : pipeline(model), workload(std::move(work)), options(settings), wakes(model.stages()) {}
 
   const Pipeline pipeline;
   const Workload workload;

@@ -28,6 +28,8 @@ class InProcessNetwork {
   /// @throws ConfigError naming `stages` if their number differs from the pipeline's
   InProcessNetwork(const Pipeline& pipeline, std::span<const Member> members);
   ~InProcessNetwork();
+  InProcessNetwork(const InProcessNetwork&) = delete;
+  InProcessNetwork& operator=(const InProcessNetwork&) = delete;
 
   [[nodiscard]] Transport& endpoint(StageId stage);
 

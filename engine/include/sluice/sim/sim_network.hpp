@@ -19,6 +19,8 @@ class SimNetwork {
  public:
   SimNetwork(const Pipeline& pipeline, const Clock& clock, Timetable& timetable, MessageDelay delay);
   ~SimNetwork();
+  SimNetwork(const SimNetwork&) = delete;
+  SimNetwork& operator=(const SimNetwork&) = delete;
 
   [[nodiscard]] Transport& endpoint(StageId stage);
 
