@@ -37,7 +37,4 @@ target_compile_options(sluice_warnings INTERFACE
   $<$<NOT:$<BOOL:$<TARGET_PROPERTY:SLUICE_TEST_CODE>>>:-Wconversion>
   # GCC 12 warns of its own std::string concatenation (bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-  $<$<NOT:$<BOOL:$<TARGET_PROPERTY:SLUICE_TEST_CODE>>>:-Wconversion>
-  # GCC 12 warns wrongly about "text" + std::string (GCC bug 105651).
-  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)

@@ -22,7 +22,7 @@ if(Torch_FOUND)
     endif()
   endforeach()
   foreach(folder IN LISTS TORCH_INCLUDE_DIRS)
-    set_property(TARGET torch APPEND PROPERTY INTERFACE_COMPILE_OPTIONS "SHELL:-idirafter ${folder}")
+    set_property(TARGET torch APPEND PROPERTY INTERFACE_COMPILE_OPTIONS "SHELL:-idirafter \"${folder}\"")
   endforeach()
   # torch's link line carries folders of the machine it was built on: name the one run path that counts.
   set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)

@@ -46,12 +46,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // Help and version are thrown too.
     if (error.get_exit_code() == 0) return app.exit(error);
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty())
+      return fail(kUsage, one_line(fmt::format("'{}' is not a command: train, compare", argv[1])));
     return fail(kUsage, one_line(error.what()));
   } catch (const sluice::ConfigError& error) {
     return fail(kUsage, one_line(error.what()));
-  } catch (const sluice::StallError& error) {
-    // With a line for each rank.
-    return fail(kRunFailed, error.what());
   } catch (const std::exception& error) {
     return fail(kRunFailed, first_line(error.what()));
   }

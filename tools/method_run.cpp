@@ -1,8 +1,29 @@
 #include "method_run.hpp"
 
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
+#include "sluice/error.hpp"
+
 namespace sluice::tools {
+namespace {
+
+/// A task that never returns would keep the run from being taken down, and its report from being read:
+/// the process leaves at once, there is nothing to save.
+host::IterationReport run_or_leave(host::ThreadedRun& run, const Iteration& iteration) {
+  try {
+    return run.run(iteration);
+  } catch (const StallError& error) {
+    fmt::print(stderr, "sluice: {}\n", error.what());
+    std::fflush(nullptr);
+    std::_Exit(EXIT_FAILURE);
+  }
+}
+
+}  // namespace
 
 MethodRun::MethodRun(const RunOptions& options, const Method& method)
     : method_(method),
@@ -31,7 +52,7 @@ host::Workload MethodRun::make_workload(const RunOptions& options) {
 }
 
 void MethodRun::run(const Iteration& iteration, bool measure) {
-  const host::IterationReport report = run_->run(iteration);
+  const host::IterationReport report = run_or_leave(*run_, iteration);
   if (measure) {
     std::vector<std::span<const Decision>> logs;
     for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)

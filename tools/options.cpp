@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <filesystem>
+#include <set>
+#include <system_error>
 
 #include "sluice/error.hpp"
 #include "sluice/trace/output_file.hpp"
@@ -60,15 +62,31 @@ void declare_output(CLI::App& command, OutputOptions& output) {
       ->group(group);
 }
 
-Rules parse_rules(const std::string& rules, const std::string& accumulate) {
+Rules parse_rules(const std::string& rules, const std::string& accumulate, bool accumulate_given) {
   if (rules != "default" && rules != "paper")
     throw ConfigError("rules", fmt::format("'{}' is not one of default, paper", rules));
   if (accumulate != "order" && accumulate != "any") {
     throw ConfigError("accumulate", fmt::format("'{}' is not one of order, any", accumulate));
   }
+  if (rules == "paper" && accumulate_given && accumulate == "order")
+    throw ConfigError("accumulate", "the published rules accumulate in any order");
   Rules parsed = rules == "paper" ? Rules::paper() : Rules{};
   if (accumulate == "any") parsed.ordered_accumulation = false;
   return parsed;
+}
+
+/// One path for all spellings of a file.
+std::filesystem::path identity_of(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path identity = std::filesystem::weakly_canonical(path, ignored);
+  return ignored ? std::filesystem::path(path) : identity;
+}
+
+/// A device or a pipe takes whatever is written to it.
+bool shareable(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
 /// An empty value is a variable of a script that was never set.
@@ -90,11 +108,16 @@ std::string check_whole_number(const std::string& text) {
   return fmt::format("must be a whole number below 2^64, not '{}'", text);
 }
 
-void OutputOptions::check() const {
+void OutputOptions::check(const std::vector<std::string>& inputs) const {
+  std::set<std::filesystem::path> taken;
+  for (const std::string& input : inputs) taken.insert(identity_of(input));
   const std::pair<const char*, const std::string*> paths[] = {
       {"json", &json}, {"timeline", &timeline}, {"trace", &trace}, {"decisions", &decisions}};
   for (const auto& [field, path] : paths) {
-    if (!path->empty()) trace::check_writable(field, *path);
+    if (path->empty()) continue;
+    trace::check_writable(field, *path);
+    if (shareable(*path) || taken.insert(identity_of(*path)).second) continue;
+    throw ConfigError(field, fmt::format("{} is also another file of the run", *path));
   }
 }
 
@@ -146,7 +169,7 @@ void RunOptions::declare(CLI::App& command) {
 void RunOptions::finish(const CLI::App& command) {
   refuse_empty_values(command);
   pipeline.limit_given = command.count("--limit") > 0;
-  pipeline.rules = parse_rules(rules, accumulate);
+  pipeline.rules = parse_rules(rules, accumulate, command.count("--accumulate") > 0);
   delays_ = host::DelayModel::parse(jitter);
   if (command.count("--emulate") > 0) durations_ = host::DurationModel::parse(emulate);
   if (launch_ahead == 0 || launch_ahead > kDeepest)
@@ -154,7 +177,10 @@ void RunOptions::finish(const CLI::App& command) {
   if (!(stall_timeout_s > 0 && stall_timeout_s <= kLongestStallTimeout)) {
     throw ConfigError("stall-timeout", fmt::format("must be above 0 and at most {} s", kLongestStallTimeout));
   }
-  output.check();
+  std::vector<std::string> inputs;
+  if (!model.text.empty()) inputs.push_back(model.text);
+  if (command.count("--config") > 0) inputs.push_back(command.get_option("--config")->as<std::string>());
+  output.check(inputs);
 }
 
 host::ThreadedRunOptions RunOptions::threaded() const {
@@ -167,6 +193,10 @@ host::ThreadedRunOptions RunOptions::threaded() const {
   options.stall_timeout =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(stall_timeout_s));
   options.record_decisions = true;
+  // Measured times would depend on the method: an input gradient alone is shorter than a whole backward.
+  if (durations_)
+    options.nominal_compute =
+        (durations_->forward() + durations_->backward()) / (2 * pipeline.chunks_per_stage);
   return options;
 }
 
@@ -176,7 +206,7 @@ nlohmann::json RunOptions::to_json() const {
                          {"microbatches", pipeline.microbatches},
                          {"limit", pipeline.limit},
                          {"rules", rules},
-                         {"accumulate", accumulate},
+                         {"accumulate", pipeline.rules.ordered_accumulation ? "order" : "any"},
                          {"launch_ahead", launch_ahead},
                          {"jitter", jitter},
                          {"seed", seed}};

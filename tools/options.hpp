@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "method.hpp"
 #include "sluice/host/delay_model.hpp"
@@ -39,8 +40,10 @@ struct OutputOptions {
   std::string trace;
   std::string decisions;
 
-  /// @throws ConfigError naming the first option whose path cannot be written
-  void check() const;
+  /// @param inputs files that the run reads
+  /// @throws ConfigError naming the first option whose path cannot be written, or is that of another
+  ///         output or of an input
+  void check(const std::vector<std::string>& inputs) const;
 };
 
 /// For options of 64 bits: refuses a sign and what does not fit, which CLI11 would wrap around.

@@ -12,6 +12,11 @@
 namespace sluice::tools {
 namespace {
 
+/// Names of files may hold bytes that are not UTF-8, which JSON cannot: they are replaced.
+std::string text_of(const nlohmann::json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 void write(const char* what, const std::string& path, const std::string& contents) {
   trace::write_file_atomically(path, contents);
   fmt::print("{:<10} {}\n", what, path);
@@ -25,10 +30,10 @@ std::string draw(const std::string& path, const std::vector<trace::MethodTimelin
 }  // namespace
 
 void write_results(const OutputOptions& output, const Results& results) {
-  if (!output.json.empty()) write("results", output.json, results.summary.dump(2) + "\n");
+  if (!output.json.empty()) write("results", output.json, text_of(results.summary, 2));
   if (!output.timeline.empty()) write("timeline", output.timeline, draw(output.timeline, results.timelines));
   if (!output.trace.empty()) write("trace", output.trace, trace::chrome_trace(results.timelines));
-  if (!output.decisions.empty()) write("decisions", output.decisions, results.decisions.dump() + "\n");
+  if (!output.decisions.empty()) write("decisions", output.decisions, text_of(results.decisions, -1));
 }
 
 }  // namespace sluice::tools

@@ -17,7 +17,7 @@ sluice_fail() {
 
 # Debian packages of the wanted groups that are not installed, one a line.
 sluice_missing_packages() {
-  local wanted=(g++ cmake ninja-build libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
+  local wanted=(g++ ccache cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev
     libtomlplusplus-dev libdlpack-dev libssl-dev) group
   for group in "$@"; do
     case "$group" in
@@ -50,20 +50,22 @@ sluice_install_packages() {
     sluice_fail "apt-get could not install ${packages[*]}"
 }
 
-# Prints the CMake folder of a Python's torch if it is a complete CPU build, not older than the version that
-# the project is tested with. Reads files only: importing torch takes a second.
+# Prints the CMake folder of a Python's torch if it is a complete build that can be used here, not older than
+# the version that the project is tested with. Reads files only: importing torch takes a second.
 sluice_torch_of() {
   "$1" - "$sluice_torch_version" 2>/dev/null <<'PYTHON'
-import importlib.metadata, pathlib, re, sys
+import importlib.metadata, pathlib, re, shutil, sys
 
 def numbers(version):
     return [int(part) for part in re.match(r"[\d.]+", version).group().rstrip(".").split(".")]
 
 torch = importlib.metadata.distribution("torch")
 root = pathlib.Path(torch.locate_file("torch"))
+# The CMake files of a CUDA build need the CUDA toolkit.
 cpu_only = re.search(r"^cuda\b.*= None$", (root / "version.py").read_text(), re.MULTILINE)
+usable = cpu_only or shutil.which("nvcc")
 complete = torch.files and (root / "share/cmake/Torch/TorchConfig.cmake").exists()
-if not (cpu_only and complete and numbers(torch.version) >= numbers(sys.argv[1])):
+if not (usable and complete and numbers(torch.version) >= numbers(sys.argv[1])):
     sys.exit(1)
 print(root / "share/cmake")
 PYTHON
@@ -97,6 +99,10 @@ sluice_install_torch() {
   if ! python="$(sluice_venv_python)"; then
     sluice_install_packages venv
     python="$(sluice_venv_python)" || sluice_fail "found no Python that can make a virtual environment"
+  fi
+  if "$venv/bin/python" -c 'import importlib.metadata as m; m.distribution("torch")' 2>/dev/null; then
+    sluice_fail "the torch in $venv is of no use here (a CUDA build without nvcc, or too old): install a CPU" \
+      "build of torch $sluice_torch_version into a Python and name it with SLUICE_PYTHON=/path/to/python"
   fi
   echo "setup: installing LibTorch (torch $sluice_torch_version, CPU, about 200 MB) into $venv"
   "$python" -m venv --clear "$venv"

@@ -55,6 +55,9 @@ microbench() {
 }
 
 step "build release" build release -DSLUICE_TORCH=ON
+if ((failures > 0)); then
+  exit 1
+fi
 if ((plain)); then
   step "tests" run_tests release --label-exclude slow
 fi

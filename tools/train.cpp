@@ -92,12 +92,21 @@ struct Losses {
   std::vector<std::pair<std::uint64_t, double>> held_out;
 };
 
+void refuse_pipeline_outputs(const OutputOptions& output) {
+  const std::pair<const char*, const std::string*> outputs[] = {
+      {"timeline", &output.timeline}, {"trace", &output.trace}, {"decisions", &output.decisions}};
+  for (const auto& [field, path] : outputs) {
+    if (!path->empty()) throw ConfigError(field, "there is no pipeline to show");
+  }
+}
+
 void check(const TrainOptions& options, const CLI::App& command) {
   const auto given = command.count("--hint") + command.count("--schedule") + (options.no_pipeline ? 1U : 0U);
   if (given > 1) throw ConfigError("hint", "give only one of --hint, --schedule and --no-pipeline");
   if (options.steps == 0) throw ConfigError("steps", "must be at least 1");
   if (options.no_pipeline && options.run.emulated())
     throw ConfigError("emulate", "emulates the devices of a pipeline, there is none");
+  if (options.no_pipeline) refuse_pipeline_outputs(options.run.output);
   if (options.eval_every > 0 && options.run.emulated())
     throw ConfigError("eval-every", "an emulated device has no loss");
 }

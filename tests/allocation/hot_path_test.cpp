@@ -181,7 +181,7 @@ class EmulatedRanks {
               all.clock_, [](const Launch&) { return Duration(1ms); }, 2),
           observed(device),
           delayed(all.network_->endpoint(stage), all.pipeline_, stage, all.clock_,
-                  host::DelayModel::parse(delays), 1, observed.compute_average()),
+                  host::DelayModel::parse(delays), 1, [this] { return observed.compute_average().value(); }),
           dispatcher(all.pipeline_, config(stage), Policy::readiness(Hint::named(hint, all.pipeline_, stage)),
                      {observed, delayed, agreement, all.clock_}) {}
 

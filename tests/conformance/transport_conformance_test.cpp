@@ -51,9 +51,9 @@ class DelayedRig {
  public:
   explicit DelayedRig(const Pipeline& pipeline) : inner_(pipeline) {
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-      endpoints_.push_back(
-          std::make_unique<host::DelayedTransport>(inner_.endpoint(stage), pipeline, stage, clock_,
-                                                   host::DelayModel::parse("tail:0.7,5"), 1, average_));
+      endpoints_.push_back(std::make_unique<host::DelayedTransport>(
+          inner_.endpoint(stage), pipeline, stage, clock_, host::DelayModel::parse("tail:0.7,5"), 1,
+          [] { return Duration{0}; }));
     }
   }
 
@@ -66,7 +66,6 @@ class DelayedRig {
 
  private:
   sim::VirtualClock clock_;
-  host::ComputeAverage average_;
   InProcessRig inner_;
   std::vector<std::unique_ptr<host::DelayedTransport>> endpoints_;
 };

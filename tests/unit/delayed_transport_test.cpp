@@ -31,7 +31,7 @@ class DelayedTransportTest : public ::testing::Test {
  protected:
   DelayedTransport& make(const std::string& model, std::uint64_t seed = kSeed) {
     delayed_.emplace(network_.endpoint(1), pipeline_, StageId{1}, clock_, DelayModel::parse(model), seed,
-                     average_);
+                     [this] { return average_.value(); });
     return *delayed_;
   }
   void send(Microbatch microbatch, EdgeId edge = 0, std::uint64_t iteration = 0) {

@@ -19,6 +19,7 @@ namespace sluice {
 /// can always come in, and a pipeline cannot deadlock whatever the order of arrival.
 class Backpressure {
  public:
+  /// Where admission is not bounded there is a credit for every pair of the stage.
   /// @throws ConfigError naming `limit` if it is 0 or below the stage's number of chunks
   Backpressure(const Pipeline& pipeline, StageId stage, std::uint32_t limit, Rules rules);
 
@@ -48,6 +49,8 @@ class Backpressure {
   [[nodiscard]] std::uint32_t in_flight() const noexcept { return in_flight_; }
   [[nodiscard]] std::uint32_t peak_in_flight() const noexcept { return peak_; }
 
+  /// One chunk and D at the limit: no forward runs. Where admission is bounded, no forward is left then.
+  [[nodiscard]] bool holds_forwards() const noexcept { return tasks_.chunks() == 1 && in_flight_ >= limit_; }
   /// Several chunks and D at the limit: microbatches are finished one at a time, in index order.
   [[nodiscard]] bool focusing() const noexcept { return tasks_.chunks() > 1 && in_flight_ >= limit_; }
   /// Next task of the lowest microbatch whose F0..F(C-1), B(C-1)..B0 have not all been launched.

@@ -240,6 +240,9 @@ class Dispatcher {
   std::uint32_t in_flight_ = 0;
   std::uint32_t peak_ = 0;
   std::uint32_t held_by_order_ = 0;
+  /// Launched tasks of each lane that have not ended, and the last of them: for stall reports.
+  std::array<std::uint32_t, kLanes> unended_{};
+  std::array<Task, kLanes> last_launched_{};
 };
 
 }  // namespace sluice

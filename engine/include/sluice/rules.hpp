@@ -2,7 +2,7 @@
 
 namespace sluice {
 
-/// Where the default departs from the published rules. All three members true is the default.
+/// Where the default departs from the published rules. All members true is the default.
 struct Rules {
   /// Weight gradients of a chunk are accumulated in microbatch order; a backward that is ready out of
   /// turn runs its input gradient at once and its weight gradient in turn.
@@ -12,9 +12,12 @@ struct Rules {
   bool hold_until_weight_grad = true;
   /// An admission leaves one free slot for each chunk whose oldest unfinished microbatch has none.
   bool reservation = true;
+  /// What is received counts against the limit, not only what has run forward.
+  bool bounded_admission = true;
 
-  /// The published rules: any order of accumulation, D = forwards - backwards, no reservation.
-  [[nodiscard]] static constexpr Rules paper() noexcept { return {false, false, false}; }
+  /// The published rules: any order of accumulation, D = forwards - backwards, and a limit on
+  /// forwards alone: whatever arrives is taken in.
+  [[nodiscard]] static constexpr Rules paper() noexcept { return {false, false, false, false}; }
 };
 
 }  // namespace sluice

@@ -10,13 +10,18 @@ namespace {
 
 std::uint8_t bit(Pass pass) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(pass)); }
 
+std::uint32_t credits_under(const Rules& rules, std::uint32_t limit, const StageTasks& tasks) {
+  if (!rules.bounded_admission) return tasks.size();
+  return tasks.chunks() == 1 ? limit : limit + tasks.chunks();
+}
+
 }  // namespace
 
 Backpressure::Backpressure(const Pipeline& pipeline, StageId stage, std::uint32_t limit, Rules rules)
     : tasks_(pipeline, stage),
       limit_(limit),
       rules_(rules),
-      credits_(tasks_.chunks() == 1 ? limit : limit + tasks_.chunks()),
+      credits_(credits_under(rules, limit, tasks_)),
       oldest_(tasks_.chunks()),
       flags_(tasks_.size()),
       launched_(tasks_.size()) {

@@ -90,6 +90,8 @@ void Dispatcher::begin(const Iteration& iteration) {
   }
   cursor_ = 0;
   released_ = in_flight_ = peak_ = held_by_order_ = 0;
+  changes_.clear();
+  unended_ = {};
   arbiter_.begin();
   backpressure_.begin(iteration.kind);
   waiting_.clear();
@@ -151,7 +153,8 @@ std::optional<Task> Dispatcher::decide(PassMask allowed) {
     arbiter_.clear_focus();
   }
   announce();
-  return seams_.agreement.poll(arbiter_, allowed);
+  if (backpressure_.holds_forwards()) allowed &= static_cast<PassMask>(~mask_of(Pass::Forward));
+  return allowed == 0 ? std::nullopt : seams_.agreement.poll(arbiter_, allowed);
 }
 
 std::optional<Task> Dispatcher::next_in_order(PassMask allowed) const {
@@ -207,6 +210,8 @@ void Dispatcher::launch(const Task& task) {
   const bool forward_only = iteration_.kind == IterationKind::ForwardOnly;
   seams_.executor.launch({task, iteration_.index, state.slot, lane(task.pass), whole, forward_only});
   ++cursor_;
+  ++unended_[static_cast<std::size_t>(lane(task.pass))];
+  last_launched_[static_cast<std::size_t>(lane(task.pass))] = task;
   arbiter_.decided(task);
   if (by_readiness()) backpressure_.launched(task);
   note_launched(task, state);

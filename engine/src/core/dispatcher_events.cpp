@@ -56,6 +56,7 @@ bool Dispatcher::poll_arrivals() {
 
 void Dispatcher::finish(const Done& done) {
   Entry& state = entry(done.task);
+  --unended_[static_cast<std::size_t>(lane(done.task.pass))];
   switch (done.task.pass) {
     case Pass::Forward:
       finish_forward(done.task, state);

@@ -8,6 +8,11 @@ std::string Dispatcher::waiting_report() const {
                        std::to_string(tasks_.size()) + " (chunk, microbatch) pairs finished, " +
                        std::to_string(in_flight_) + " in flight, limit " + std::to_string(config_.limit);
   if (!by_readiness() && cursor_ < order_.size()) report += "; next in order: " + to_string(order_[cursor_]);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    if (unended_[lane] == 0) continue;
+    report += "\n  launched and not ended: " + std::to_string(unended_[lane]) + ", the last of them " +
+              to_string(last_launched_[lane]);
+  }
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
     const std::string wait = describe_wait(position);
     if (!wait.empty()) report += "\n  " + wait;
@@ -46,7 +51,9 @@ std::string Dispatcher::describe_wait(std::uint32_t position) const {
   if ((state->flags & kBackwardLaunched) == 0 && iteration_.kind == IterationKind::Training) {
     const std::string from = missing(Direction::Gradient, out_edges_[position]);
     if (!from.empty()) return who + "waits for gradients " + from;
-    return who + "backward not launched, its forward runs or its accumulation is not in turn";
+    return who +
+           "backward not launched: its forward has not ended, the device is busy, or its accumulation is not "
+           "in turn";
   }
   if ((state->flags & kComputed) == 0)
     return who + "a launched task has not ended, or its weight gradient waits";

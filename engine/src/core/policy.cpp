@@ -80,7 +80,7 @@ std::uint32_t Policy::slots(const Pipeline& pipeline, StageId stage, std::uint32
                             const Rules& rules) const {
   const Backpressure backpressure(pipeline, stage, limit, rules);
   if (mode_ != Mode::Readiness) return std::max(peak_, backpressure.credits());
-  if (rules.hold_until_weight_grad) return backpressure.credits();
+  if (rules.hold_until_weight_grad || !rules.bounded_admission) return backpressure.credits();
   // Credits come back before the weight gradient has run, so only the number of pairs bounds the slots.
   return StageTasks(pipeline, stage).size();
 }

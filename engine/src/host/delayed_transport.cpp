@@ -2,19 +2,20 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace sluice::host {
 
 DelayedTransport::DelayedTransport(Transport& inner, const Pipeline& pipeline, StageId stage,
                                    const Clock& clock, DelayModel model, std::uint64_t seed,
-                                   const ComputeAverage& average)
+                                   std::function<Duration()> compute_average)
     : inner_(inner),
       pipeline_(pipeline),
       stage_(stage),
       clock_(clock),
       model_(model),
       seed_(seed),
-      average_(average) {
+      compute_average_(std::move(compute_average)) {
   std::size_t ends = 0;
   for (const Edge& edge : pipeline.edges()) {
     ends += static_cast<std::size_t>(pipeline.stage_of(edge.to) == stage) +
@@ -27,7 +28,7 @@ DelayedTransport::DelayedTransport(Transport& inner, const Pipeline& pipeline, S
 bool DelayedTransport::poll(Offer& offer) {
   while (inner_.poll(offer)) {
     const Duration delay =
-        local(offer.id.edge) ? Duration{0} : model_.draw(seed_, offer.id, average_.value());
+        local(offer.id.edge) ? Duration{0} : model_.draw(seed_, offer.id, compute_average_());
     if (delay <= Duration{0}) return true;
     late_.push_back({clock_.now() + delay, sequence_++, offer});
     std::push_heap(late_.begin(), late_.end(), std::greater<>());

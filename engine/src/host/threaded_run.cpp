@@ -1,5 +1,6 @@
 #include "sluice/host/threaded_run.hpp"
 
+#include <fmt/format.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -104,7 +105,7 @@ class ThreadedRun::Rank {
     if (!shared_.options.delays.none()) {
       delayed_ = std::make_unique<DelayedTransport>(*transport, shared_.pipeline, stage_, shared_.clock,
                                                     shared_.options.delays, shared_.options.seed,
-                                                    observed_->compute_average());
+                                                    [this] { return compute_average(); });
       transport = delayed_.get();
     }
     DispatcherConfig config;
@@ -133,6 +134,10 @@ class ThreadedRun::Rank {
     return std::make_unique<HostExecutor>(shared_.pipeline, stage_, std::move(code), buffers_,
                                           shared_.wakes[stage_],
                                           HostExecutor::Options{stage_, shared_.options.depth});
+  }
+
+  [[nodiscard]] Duration compute_average() const {
+    return shared_.options.nominal_compute.value_or(observed_->compute_average().value());
   }
 
   void serve() {
@@ -192,8 +197,10 @@ class ThreadedRun::Rank {
         continue;
       }
       const Time deadline = dispatcher_->next_deadline();
-      // What has a time to come is not stuck, however far away that is.
-      if (deadline != kNever) shared_.last_progress.store(before.count(), std::memory_order_relaxed);
+      // What has a time to come is not stuck, unless that is too far away to tell.
+      if (deadline < before + shared_.options.stall_timeout) {
+        shared_.last_progress.store(before.count(), std::memory_order_relaxed);
+      }
       check_for_stall(before);
       idler.wait(std::min(deadline, before + kLongestSleep));
     }
@@ -202,8 +209,8 @@ class ThreadedRun::Rank {
   void check_for_stall(Time now) const {
     const Time last = std::max(Time(shared_.last_progress.load(std::memory_order_relaxed)), report_.started);
     if (now - last < shared_.options.stall_timeout) return;
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - last).count();
-    throw StallError("no progress on any rank for " + std::to_string(seconds) + " s");
+    const double seconds = std::chrono::duration<double>(now - last).count();
+    throw StallError(fmt::format("no progress on any rank for {:.1f} s", seconds));
   }
 
   void summarize() {

@@ -47,6 +47,11 @@ class Descriptor {
     return 0;
   }
 
+  /// As `write`, of a descriptor that was opened without waiting.
+  [[nodiscard]] int write_blocking(std::string_view contents) const {
+    return ::fcntl(fd_, F_SETFL, 0) == 0 ? write(contents) : errno;
+  }
+
   /// Some file systems report a failed write only here.
   [[nodiscard]] int close() {
     const int result = ::close(std::exchange(fd_, -1));
@@ -105,8 +110,9 @@ fs::path folder_of(const fs::path& path) {
 /// Where the bytes really go: the rename must replace a link's target, not the link.
 fs::path resolved(const fs::path& path) {
   std::error_code ignored;
-  const fs::path target = fs::canonical(path, ignored);
-  return ignored ? path : target;
+  if (const fs::path target = fs::canonical(path, ignored); !ignored) return target;
+  const fs::path link = fs::read_symlink(path, ignored);
+  return ignored ? path : folder_of(path) / link;
 }
 
 /// Why the path cannot be written, if that is so.
@@ -137,8 +143,10 @@ void write_file_atomically(const fs::path& path, std::string_view contents) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    const Descriptor file(path, 0);
-    if (const int error = file.is_open() ? file.write(contents) : errno; error != 0) fail(path, error);
+    // Without a reader, opening a pipe would wait for one.
+    const Descriptor file(path, O_NONBLOCK);
+    if (!file.is_open()) fail(path, errno);
+    if (const int error = file.write_blocking(contents); error != 0) fail(path, error);
     return;
   }
   const fs::path target = resolved(path);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "sluice/clock.hpp"
@@ -14,9 +15,9 @@ namespace sluice::host {
 /// messages between chunks of the stage itself are not.
 class DelayedTransport final : public Transport {
  public:
-  /// @param average the stage's measured compute times, for the levels j1 to j3
+  /// @param compute_average of the stage, for the levels j1 to j3
   DelayedTransport(Transport& inner, const Pipeline& pipeline, StageId stage, const Clock& clock,
-                   DelayModel model, std::uint64_t seed, const ComputeAverage& average);
+                   DelayModel model, std::uint64_t seed, std::function<Duration()> compute_average);
 
   bool poll(Offer& offer) override;
   void accept(const Offer& offer, Slot slot) override { inner_.accept(offer, slot); }
@@ -45,7 +46,7 @@ class DelayedTransport final : public Transport {
   const Clock& clock_;
   DelayModel model_;
   std::uint64_t seed_;
-  const ComputeAverage& average_;
+  std::function<Duration()> compute_average_;
   std::uint64_t sequence_ = 0;
   /// A heap, the next due first.
   std::vector<Late> late_;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ struct ThreadedRunOptions {
   /// Launched tasks a rank's device holds at once, the running one included.
   std::uint32_t depth = 1;
   DelayModel delays;
+  /// Compute time that the delay levels j1 to j3 go by; if not given, what each stage measures. Given,
+  /// delays do not depend on how the work is ordered or split.
+  std::optional<Duration> nominal_compute;
   std::uint64_t seed = 0;
   /// An iteration without progress on any rank for so long is an error.
   Duration stall_timeout = std::chrono::seconds(60);
