@@ -1,24 +1,22 @@
 #!/usr/bin/env bash
 # Installs, builds and runs the tests.
 #
-# usage: tools/test.sh [--full | --extra]
+# usage: tools/test.sh [--full]
 #   (none)    every test that is not slow, in the release build
 #   --full    these, and the slow tests, the sanitizer builds, the format and lint checks, the micro-benchmarks
-#   --extra   what --full adds, alone
 
 set -euo pipefail
 case "${1:-}" in
-  "") plain=1 extra=0 ;;
-  --full) plain=1 extra=1 ;;
-  --extra) plain=0 extra=1 ;;
+  "") full=0 ;;
+  --full) full=1 ;;
   *)
-    echo "usage: tools/test.sh [--full | --extra]" >&2
+    echo "usage: tools/test.sh [--full]" >&2
     exit 2
     ;;
 esac
 
 groups=(tests)
-((extra)) && groups+=(lint)
+((full)) && groups+=(lint)
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh" "${groups[@]}"
 cd "$sluice_root"
 
@@ -58,10 +56,8 @@ step "build release" build release -DSLUICE_TORCH=ON
 if ((failures > 0)); then
   exit 1
 fi
-if ((plain)); then
-  step "tests" run_tests release --label-exclude slow
-fi
-if ((extra)); then
+step "tests" run_tests release --label-exclude slow
+if ((full)); then
   step "slow tests" run_tests release --label-regex '^slow$' --no-tests=ignore
   step "micro-benchmarks" microbench
   step "format" bash tools/lint.sh --format

@@ -33,7 +33,7 @@ class Success(SluiceTest):
 class CommandLine(SluiceTest):
     def test_without_a_subcommand(self):
         self.refuse("subcommand")
-        self.refuse("subcommand", "frobnicate")
+        self.refuse("'frobnicate' is not a command", "frobnicate")
 
     def test_unknown_options_and_arguments(self):
         self.refuse("--nope", *TRAIN, "--nope")
@@ -257,6 +257,24 @@ class RunTimeFailure(SluiceTest):
     def test_a_full_device(self):
         self.fail_running("/dev/full", self.sluice(*TRAIN, "--json", "/dev/full"))
         self.fail_running("/dev/full", self.sluice(*COMPARE, "--methods", "bf", "--trace", "/dev/full"))
+
+    def test_a_path_given_twice(self):
+        (self.folder / "run.toml").write_text("steps = 1\n")
+        self.refuse("trace", *TRAIN, "--json", "x.json", "--trace", "./x.json")
+        self.refuse("json", *TRAIN, "--config", "run.toml", "--json", "run.toml")
+        self.assertEqual((self.folder / "run.toml").read_text(), "steps = 1\n")
+        self.succeed(*TRAIN, "--json", "/dev/null", "--trace", "/dev/null")
+
+    def test_a_pipe_nobody_reads(self):
+        os.mkfifo(self.folder / "pipe")
+        self.fail_running("pipe", self.sluice(*TRAIN, "--json", "pipe"))
+
+    def test_the_published_rules_in_order(self):
+        self.refuse("accumulate", *TRAIN, "--rules", "paper", "--accumulate", "order")
+
+    def test_no_pipeline_has_nothing_to_draw(self):
+        for option in ("timeline", "trace", "decisions"):
+            self.refuse(option, "train", "--no-pipeline", f"--{option}", "out")
 
     def test_a_run_without_progress_is_given_up(self):
         stuck = ["--jitter", "tail:1,600000", "--stall-timeout", "0.2"]

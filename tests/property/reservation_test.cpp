@@ -107,11 +107,12 @@ TEST(Reservation, CostsNothingOnAUniformChain) {
   }
 }
 
-TEST(PaperRules, AUniformChainEndsUnderAnyPositiveLimit) {
+/// Random uniform limits under the published rules; every run must end.
+void expect_paper_runs_end(const std::function<Pipeline(const Draw&)>& draw_shape) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const Draw draw = seeded_draw(seed);
-    const Pipeline pipeline = Pipeline::chain(draw(1, 6), draw(1, 12), draw(0, 1) == 1);
-    const std::uint32_t limit = draw(1, 6);
+    const Pipeline pipeline = draw_shape(draw);
+    const std::uint32_t limit = chunks_on(pipeline, 0) - 1 + draw(1, 6);
     Scenario scenario = scenario_of(
         draw, pipeline, [&](StageId) { return limit; },
         [&](StageId stage) {
@@ -122,6 +123,22 @@ TEST(PaperRules, AUniformChainEndsUnderAnyPositiveLimit) {
     scenario.delay_bits = draw(0, 12);
     ASSERT_EQ(fault_in(scenario, run(scenario)), "") << describe(scenario);
   }
+}
+
+TEST(PaperRules, AUniformChainEndsUnderAnyPositiveLimit) {
+  expect_paper_runs_end(
+      [](const Draw& draw) { return Pipeline::chain(draw(1, 6), draw(1, 12), draw(0, 1) == 1); });
+}
+
+TEST(PaperRules, SeveralChunksAStageEndUnderAnyLimitOfAtLeastTheirNumber) {
+  expect_paper_runs_end([](const Draw& draw) {
+    return Pipeline::interleaved(draw(1, 4), draw(2, 3), draw(1, 12), draw(0, 1) == 1);
+  });
+}
+
+TEST(PaperRules, AVOfChunksEndsUnderAnyLimitOfAtLeastTwo) {
+  expect_paper_runs_end(
+      [](const Draw& draw) { return Pipeline::v_shape(draw(1, 4), draw(1, 12), draw(0, 1) == 1); });
 }
 
 }  // namespace
