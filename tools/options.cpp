@@ -78,7 +78,8 @@ Rules parse_rules(const std::string& rules, const std::string& accumulate, bool 
 /// One path for all spellings of a file.
 std::filesystem::path identity_of(const std::string& path) {
   std::error_code ignored;
-  const std::filesystem::path identity = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+  const std::filesystem::path identity =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
   return ignored ? std::filesystem::path(path) : identity;
 }
 

@@ -110,7 +110,7 @@ fs::path folder_of(const fs::path& path) {
 /// Where the bytes really go: the rename must replace a link's target, not the link.
 fs::path resolved(const fs::path& path) {
   std::error_code ignored;
-  if (const fs::path target = fs::canonical(path, ignored); !ignored) return target;
+  if (fs::path target = fs::canonical(path, ignored); !ignored) return target;
   const fs::path link = fs::read_symlink(path, ignored);
   return ignored ? path : folder_of(path) / link;
 }
