@@ -5,6 +5,7 @@
 #if SLUICE_HAVE_TORCH
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -60,12 +61,17 @@ std::shared_ptr<const gpt::TextData> load_text(const ModelOptions& model) {
   return text;
 }
 
+/// A rank that is done waits for the slowest one, which may take as long as the watchdog allows.
+std::chrono::nanoseconds step_timeout(const RunOptions& options) {
+  return 2 * std::max<Duration>(std::chrono::minutes(1), options.threaded().stall_timeout);
+}
+
 }  // namespace
 
 class GptWorkload::Impl {
  public:
   Impl(const RunOptions& options, const Pipeline& pipeline)
-      : exchange_(std::make_shared<gpt::InProcessExchange>(pipeline.stages())) {
+      : exchange_(std::make_shared<gpt::InProcessExchange>(pipeline.stages(), step_timeout(options))) {
     const gpt::GptConfig config = model_config(options);
     const auto text = load_text(options.model);
     for (StageId stage = 0; stage < pipeline.stages(); ++stage)

@@ -13,7 +13,8 @@
 namespace sluice::host {
 
 /// Carries messages between ranks that are threads of one process. An accepted payload moves from the
-/// sender's slot to the receiver's without a copy and without a lock.
+/// sender's slot to the receiver's without a copy and without a lock. Offers name no shapes and no
+/// bytes: nothing is allocated for them.
 class InProcessNetwork {
  public:
   /// What a stage lends to the network. Both outlive it.
