@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "sluice/error.hpp"
 
@@ -45,23 +46,23 @@ std::vector<std::string> Method::names() {
 }
 
 Method::Method(std::string_view name, bool fixed, const PipelineSettings& settings)
-    : name_(name),
-      fixed_(fixed),
-      rules_(settings.rules),
-      pipeline_(make_pipeline(settings, !fixed && name == "bfw")) {
+    : name_(name), pipeline_(make_pipeline(settings, !fixed && name == "bfw")) {
+  std::optional<Schedule> schedule;
+  if (fixed) schedule = Schedule::named(name, pipeline_);
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
-    // The limit is checked per stage, the name by the policy itself.
+    policies_.push_back(schedule ? Policy::fixed(*schedule, pipeline_, stage, settings.rules)
+                                 : Policy::readiness(Hint::named(name, pipeline_, stage)));
+    // Refuses a limit that the stage cannot have.
     [[maybe_unused]] const std::uint32_t slots =
-        policy(stage).slots(pipeline_, stage, settings.limit, rules_);
+        policies_.back().slots(pipeline_, stage, settings.limit, settings.rules);
   }
-  if (fixed_ && settings.limit_given) check_limit(settings);
+  if (schedule && settings.limit_given) check_limit(*schedule, settings);
 }
 
-void Method::check_limit(const PipelineSettings& settings) const {
-  const Schedule schedule = Schedule::named(name_, pipeline_);
+void Method::check_limit(const Schedule& schedule, const PipelineSettings& settings) const {
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
     const std::uint32_t peak = schedule.peak_in_flight(pipeline_, stage);
-    const std::uint32_t allowed = Backpressure(pipeline_, stage, settings.limit, rules_).credits();
+    const std::uint32_t allowed = Backpressure(pipeline_, stage, settings.limit, settings.rules).credits();
     if (peak <= allowed) continue;
     throw ConfigError(
         "limit",
@@ -69,11 +70,6 @@ void Method::check_limit(const PipelineSettings& settings) const {
             "schedule {} holds {} microbatches in flight on stage {}, more than the {} that {} allows", name_,
             peak, stage, allowed, settings.limit));
   }
-}
-
-Policy Method::policy(StageId stage) const {
-  if (fixed_) return Policy::fixed(Schedule::named(name_, pipeline_), pipeline_, stage, rules_);
-  return Policy::readiness(Hint::named(name_, pipeline_, stage));
 }
 
 }  // namespace sluice::tools

@@ -35,16 +35,16 @@ class Method {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const Pipeline& pipeline() const noexcept { return pipeline_; }
-  [[nodiscard]] Policy policy(StageId stage) const;
+  [[nodiscard]] const Policy& policy(StageId stage) const { return policies_[stage]; }
 
  private:
   Method(std::string_view name, bool fixed, const PipelineSettings& settings);
-  void check_limit(const PipelineSettings& settings) const;
+  void check_limit(const Schedule& schedule, const PipelineSettings& settings) const;
 
   std::string name_;
-  bool fixed_;
-  Rules rules_;
   Pipeline pipeline_;
+  /// One a stage.
+  std::vector<Policy> policies_;
 };
 
 }  // namespace sluice::tools

@@ -109,16 +109,20 @@ std::string check_whole_number(const std::string& text) {
   return fmt::format("must be a whole number below 2^64, not '{}'", text);
 }
 
+std::vector<std::pair<std::string, std::string>> OutputOptions::given() const {
+  std::vector<std::pair<std::string, std::string>> options = {
+      {"json", json}, {"timeline", timeline}, {"trace", trace}, {"decisions", decisions}};
+  std::erase_if(options, [](const auto& option) { return option.second.empty(); });
+  return options;
+}
+
 void OutputOptions::check(const std::vector<std::string>& inputs) const {
   std::set<std::filesystem::path> taken;
   for (const std::string& input : inputs) taken.insert(identity_of(input));
-  const std::pair<const char*, const std::string*> paths[] = {
-      {"json", &json}, {"timeline", &timeline}, {"trace", &trace}, {"decisions", &decisions}};
-  for (const auto& [field, path] : paths) {
-    if (path->empty()) continue;
-    trace::check_writable(field, *path);
-    if (shareable(*path) || taken.insert(identity_of(*path)).second) continue;
-    throw ConfigError(field, fmt::format("{} is also another file of the run", *path));
+  for (const auto& [field, path] : given()) {
+    trace::check_writable(field, path);
+    if (shareable(path) || taken.insert(identity_of(path)).second) continue;
+    throw ConfigError(field, fmt::format("{} is also another file of the run", path));
   }
 }
 

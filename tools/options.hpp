@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "method.hpp"
@@ -40,6 +41,8 @@ struct OutputOptions {
   std::string trace;
   std::string decisions;
 
+  /// The options that were given, with their paths.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> given() const;
   /// @param inputs files that the run reads
   /// @throws ConfigError naming the first option whose path cannot be written, or is that of another
   ///         output or of an input

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -93,10 +92,8 @@ struct Losses {
 };
 
 void refuse_pipeline_outputs(const OutputOptions& output) {
-  const std::pair<const char*, const std::string*> outputs[] = {
-      {"timeline", &output.timeline}, {"trace", &output.trace}, {"decisions", &output.decisions}};
-  for (const auto& [field, path] : outputs) {
-    if (!path->empty()) throw ConfigError(field, "there is no pipeline to show");
+  for (const auto& [field, path] : output.given()) {
+    if (field != "json") throw ConfigError(field, "there is no pipeline to show");
   }
 }
 

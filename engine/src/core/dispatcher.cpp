@@ -204,9 +204,9 @@ void Dispatcher::launch(const Task& task) {
         policy_.hint().rank(Pass::Forward, tasks_.index(task.chunk, task.microbatch)));
     if (nominated_[position] == task.microbatch) nominated_[position] = kNobody;
   }
-  if (runs_whole(task)) state.flags |= kWhole;
+  const bool whole = runs_whole(task);
+  if (whole) state.flags |= kWhole;
   if (config_.record_decisions) record(task, state);
-  const bool whole = task.pass == Pass::Backward && (state.flags & kWhole) != 0;
   const bool forward_only = iteration_.kind == IterationKind::ForwardOnly;
   seams_.executor.launch({task, iteration_.index, state.slot, lane(task.pass), whole, forward_only});
   ++cursor_;

@@ -40,7 +40,6 @@ class World {
 
   [[nodiscard]] const Dispatcher& dispatcher(StageId stage) const { return *ranks_[stage]->dispatcher; }
   [[nodiscard]] Dispatcher& dispatcher(StageId stage) { return *ranks_[stage]->dispatcher; }
-  [[nodiscard]] SimExecutor& executor(StageId stage) { return ranks_[stage]->executor; }
   /// Called after every progress() that did something.
   void on_progress(std::function<void(Dispatcher&)> hook) { hook_ = std::move(hook); }
 
