@@ -99,7 +99,8 @@ std::vector<Line> measure(const std::string& name, const std::string& delays, co
   host::ThreadedRunOptions options;
   options.seed = kSeed;
   options.delays = host::DelayModel::parse(delays);
-  const auto policy = [&](StageId stage) { return Policy::fixed(schedule, pipeline, stage, options.rules); };
+  const std::vector<Policy> policies = Policy::fixed(schedule, pipeline, options.rules);
+  const auto policy = [&](StageId stage) { return policies[stage]; };
   host::ThreadedRun run(pipeline, policy, workload, options);
   std::vector<Line> lines;
   for (std::uint64_t iteration = 0; iteration < settings.iterations; ++iteration) {

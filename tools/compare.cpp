@@ -125,6 +125,7 @@ void run_compare(CompareOptions& options, CLI::App& command) {
   for (const auto& run : runs) {
     results.timelines.push_back(run->statistics().timeline());
     results.decisions.push_back(run->decisions());
+    if (auto recorded = run->recorded()) results.recorded.push_back(std::move(*recorded));
   }
   report(runs);
   write_results(options.run.output, results);

@@ -30,6 +30,14 @@ std::string one_line(std::string text) {
 /// Of a cause from a library, without its stack trace.
 std::string first_line(const std::string& text) { return one_line(text.substr(0, text.find('\n'))); }
 
+/// Names of the subcommands, separated by commas.
+std::string commands_of(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.append(names.empty() ? "" : ", ").append(command->get_name());
+  return names;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -40,6 +48,8 @@ int main(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   sluice::tools::add_train(app);
   sluice::tools::add_compare(app);
+  sluice::tools::add_schedule(app);
+  sluice::tools::add_trace(app);
   try {
     app.parse(argc, argv);
     return EXIT_SUCCESS;
@@ -47,7 +57,7 @@ int main(int argc, char** argv) {
     // Help and version are thrown too.
     if (error.get_exit_code() == 0) return app.exit(error);
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty())
-      return fail(kUsage, one_line(fmt::format("'{}' is not a command: train, compare", argv[1])));
+      return fail(kUsage, one_line(fmt::format("'{}' is not a command: {}", argv[1], commands_of(app))));
     return fail(kUsage, one_line(error.what()));
   } catch (const sluice::ConfigError& error) {
     return fail(kUsage, one_line(error.what()));

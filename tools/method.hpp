@@ -21,30 +21,57 @@ struct PipelineSettings {
   Rules rules{};
 };
 
+/// What bounds the methods of one pipeline.
+struct MethodSettings {
+  /// One a stage.
+  std::vector<std::uint32_t> limits;
+  /// The limits were asked for, not defaulted: a schedule that needs more is refused.
+  bool limit_given = false;
+  Rules rules{};
+};
+
 /// A way of ordering the work of a pipeline: a hint run readiness-first, or a fixed schedule.
+///
+/// Its name is that of a hint or a schedule; `hint:SCHEDULE` runs a schedule's order as a hint.
 class Method {
  public:
-  /// @param name of a hint or a schedule
+  /// @param pipeline with backwards that are not split; the method splits them where it has to
   /// @throws ConfigError naming the field
+  Method(std::string_view name, const Pipeline& pipeline, const MethodSettings& settings);
+  /// On the pipeline that the settings describe, its chunks placed as the method needs them.
   Method(std::string_view name, const PipelineSettings& settings);
 
+  /// @param name of a hint or of a schedule
   [[nodiscard]] static Method hint(std::string_view name, const PipelineSettings& settings);
+  /// @throws ConfigError naming `schedule` if the name is a hint's
   [[nodiscard]] static Method schedule(std::string_view name, const PipelineSettings& settings);
+  /// The pipeline that the settings describe, its chunks placed as the method of that name needs them,
+  /// its backwards not split.
+  /// @throws ConfigError naming the field
+  [[nodiscard]] static Pipeline pipeline_for(std::string_view name, const PipelineSettings& settings);
   /// Names of all hints and schedules.
   [[nodiscard]] static std::vector<std::string> names();
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const Pipeline& pipeline() const noexcept { return pipeline_; }
+  [[nodiscard]] const MethodSettings& settings() const noexcept { return settings_; }
   [[nodiscard]] const Policy& policy(StageId stage) const { return policies_[stage]; }
+  /// Limit, rules and place of a stage's dispatcher.
+  [[nodiscard]] DispatcherConfig config(StageId stage) const;
 
  private:
-  Method(std::string_view name, bool fixed, const PipelineSettings& settings);
-  void check_limit(const Schedule& schedule, const PipelineSettings& settings) const;
+  struct Plan;
+  Method(const Plan& plan, const Pipeline& pipeline, const MethodSettings& settings);
+  void check_limits(const Schedule& schedule) const;
 
   std::string name_;
   Pipeline pipeline_;
+  MethodSettings settings_;
   /// One a stage.
   std::vector<Policy> policies_;
 };
+
+/// The settings' limit on every stage.
+[[nodiscard]] MethodSettings method_settings(const PipelineSettings& settings);
 
 }  // namespace sluice::tools

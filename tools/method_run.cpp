@@ -33,9 +33,16 @@ MethodRun::MethodRun(const RunOptions& options, const Method& method)
   for (std::uint32_t stage = 0; stage < method.pipeline().stages(); ++stage)
     decisions_["stages"].push_back(nlohmann::json::array());
   host::Workload workload = make_workload(options);
+  host::ThreadedRunOptions threaded = options.threaded();
+  if (!options.output.record.empty()) {
+    const MethodSettings& settings = method_.settings();
+    builder_ = std::make_unique<trace::RunBuilder>(trace::RecordedRun{
+        method_.name(), method_.pipeline(), settings.limits, settings.rules, options.launch_ahead});
+    threaded.recorders = builder_->recorders();
+  }
   run_ = std::make_unique<host::ThreadedRun>(
       method_.pipeline(), [this](StageId stage) { return method_.policy(stage); }, std::move(workload),
-      options.threaded());
+      threaded);
 }
 
 host::Workload MethodRun::make_workload(const RunOptions& options) {
@@ -59,6 +66,9 @@ void MethodRun::run(const Iteration& iteration, bool measure) {
       logs.push_back(run_->log(stage).decisions());
     statistics_.add(iteration, report, logs);
     if (keep_decisions_) keep_decisions();
+    if (builder_) builder_->keep(iteration, logs);
+  } else if (builder_) {
+    builder_->drop();
   }
   for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage) run_->log(stage).clear();
 }
@@ -72,6 +82,10 @@ void MethodRun::keep_decisions() {
 
 std::optional<double> MethodRun::loss() const {
   return model_ ? std::optional(model_->loss()) : std::nullopt;
+}
+
+std::optional<trace::RecordedRun> MethodRun::recorded() const {
+  return builder_ ? std::optional(builder_->run()) : std::nullopt;
 }
 
 std::optional<std::string> MethodRun::parameters_sha256() const {

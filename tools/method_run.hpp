@@ -10,6 +10,7 @@
 #include "options.hpp"
 #include "run_statistics.hpp"
 #include "sluice/host/threaded_run.hpp"
+#include "sluice/trace/run_builder.hpp"
 
 namespace sluice::tools {
 
@@ -31,6 +32,8 @@ class MethodRun {
   [[nodiscard]] std::optional<std::string> parameters_sha256() const;
   /// The decisions of every stage in the measured iterations, if they were asked for.
   [[nodiscard]] const nlohmann::json& decisions() const noexcept { return decisions_; }
+  /// The measured iterations as recorded, if that was asked for.
+  [[nodiscard]] std::optional<trace::RecordedRun> recorded() const;
 
  private:
   host::Workload make_workload(const RunOptions& options);
@@ -41,6 +44,7 @@ class MethodRun {
   std::unique_ptr<GptWorkload> model_;
   RunStatistics statistics_;
   nlohmann::json decisions_;
+  std::unique_ptr<trace::RunBuilder> builder_;
   std::unique_ptr<host::ThreadedRun> run_;
 };
 

@@ -60,19 +60,10 @@ void declare_output(CLI::App& command, OutputOptions& output) {
   command.add_option("--trace", output.trace, "Write a Chrome/Perfetto trace")->group(group);
   command.add_option("--decisions", output.decisions, "Write the decision log of every stage as JSON")
       ->group(group);
-}
-
-Rules parse_rules(const std::string& rules, const std::string& accumulate, bool accumulate_given) {
-  if (rules != "default" && rules != "paper")
-    throw ConfigError("rules", fmt::format("'{}' is not one of default, paper", rules));
-  if (accumulate != "order" && accumulate != "any") {
-    throw ConfigError("accumulate", fmt::format("'{}' is not one of order, any", accumulate));
-  }
-  if (rules == "paper" && accumulate_given && accumulate == "order")
-    throw ConfigError("accumulate", "the published rules accumulate in any order");
-  Rules parsed = rules == "paper" ? Rules::paper() : Rules{};
-  if (accumulate == "any") parsed.ordered_accumulation = false;
-  return parsed;
+  command
+      .add_option("--record", output.record,
+                  "Record the run: tasks, messages and decisions, for `sluice trace`")
+      ->group(group);
 }
 
 /// One path for all spellings of a file.
@@ -90,7 +81,21 @@ bool shareable(const std::string& path) {
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
-/// An empty value is a variable of a script that was never set.
+}  // namespace
+
+Rules parse_rules(const std::string& rules, const std::string& accumulate, bool accumulate_given) {
+  if (rules != "default" && rules != "paper")
+    throw ConfigError("rules", fmt::format("'{}' is not one of default, paper", rules));
+  if (accumulate != "order" && accumulate != "any") {
+    throw ConfigError("accumulate", fmt::format("'{}' is not one of order, any", accumulate));
+  }
+  if (rules == "paper" && accumulate_given && accumulate == "order")
+    throw ConfigError("accumulate", "the published rules accumulate in any order");
+  Rules parsed = rules == "paper" ? Rules::paper() : Rules{};
+  if (accumulate == "any") parsed.ordered_accumulation = false;
+  return parsed;
+}
+
 void refuse_empty_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string>& values = option->results();
@@ -98,8 +103,6 @@ void refuse_empty_values(const CLI::App& command) {
       throw ConfigError(option->get_single_name(), "is empty");
   }
 }
-
-}  // namespace
 
 std::string check_whole_number(const std::string& text) {
   std::uint64_t number = 0;
@@ -111,7 +114,7 @@ std::string check_whole_number(const std::string& text) {
 
 std::vector<std::pair<std::string, std::string>> OutputOptions::given() const {
   std::vector<std::pair<std::string, std::string>> options = {
-      {"json", json}, {"timeline", timeline}, {"trace", trace}, {"decisions", decisions}};
+      {"json", json}, {"timeline", timeline}, {"trace", trace}, {"decisions", decisions}, {"record", record}};
   std::erase_if(options, [](const auto& option) { return option.second.empty(); });
   return options;
 }

@@ -40,6 +40,7 @@ struct OutputOptions {
   std::string timeline;
   std::string trace;
   std::string decisions;
+  std::string record;
 
   /// The options that were given, with their paths.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> given() const;
@@ -49,21 +50,28 @@ struct OutputOptions {
   void check(const std::vector<std::string>& inputs) const;
 };
 
+/// An empty value is a variable of a script that was never set.
+/// @throws ConfigError naming the option
+void refuse_empty_values(const CLI::App& command);
+
 /// For options of 64 bits: refuses a sign and what does not fit, which CLI11 would wrap around.
 [[nodiscard]] std::string check_whole_number(const std::string& text);
 
-/// What `train` and `compare` have in common.
-struct RunOptions {
+/// The rules that `--rules` and `--accumulate` ask for.
+/// @throws ConfigError naming the one of them at fault
+[[nodiscard]] Rules parse_rules(const std::string& rules, const std::string& accumulate,
+                                bool accumulate_given);
+
+/// What `train`, `compare` and `simulate` have in common.
+struct PipelineOptions {
   PipelineSettings pipeline;
-  ModelOptions model;
-  OutputOptions output;
   std::string emulate;
   std::string jitter = "j0";
+  std::string jitter_average = "measured";
   std::string rules = "default";
   std::string accumulate = "order";
   std::uint64_t seed = 1;
   std::uint32_t launch_ahead = 1;
-  double stall_timeout_s = 60;
 
   /// Declares the options on a subcommand.
   void declare(CLI::App& command);
@@ -73,7 +81,9 @@ struct RunOptions {
 
   [[nodiscard]] bool emulated() const noexcept { return !emulate.empty(); }
   [[nodiscard]] const host::DurationModel& durations() const { return *durations_; }
-  [[nodiscard]] host::ThreadedRunOptions threaded() const;
+  [[nodiscard]] const host::DelayModel& delays() const noexcept { return delays_; }
+  /// Compute time that jitter goes by, unless that is what the stages measure.
+  [[nodiscard]] std::optional<Duration> nominal_compute() const;
   /// Every setting, as the results record it.
   [[nodiscard]] nlohmann::json to_json() const;
 
@@ -81,5 +91,25 @@ struct RunOptions {
   host::DelayModel delays_;
   std::optional<host::DurationModel> durations_;
 };
+
+/// What `train` and `compare` have in common.
+struct RunOptions : PipelineOptions {
+  ModelOptions model;
+  OutputOptions output;
+  double stall_timeout_s = 60;
+
+  /// Declares the options on a subcommand.
+  void declare(CLI::App& command);
+  /// Applies what follows from several options. Call once after parsing.
+  /// @throws ConfigError naming the field
+  void finish(const CLI::App& command);
+
+  [[nodiscard]] host::ThreadedRunOptions threaded() const;
+  /// Every setting, as the results record it.
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+/// Declares where results go.
+void declare_output(CLI::App& command, OutputOptions& output);
 
 }  // namespace sluice::tools

@@ -6,6 +6,7 @@
 
 #include "sluice/trace/chrome_trace.hpp"
 #include "sluice/trace/output_file.hpp"
+#include "sluice/trace/recording_json.hpp"
 #include "sluice/trace/timeline_html.hpp"
 #include "sluice/trace/timeline_svg.hpp"
 
@@ -34,6 +35,10 @@ void write_results(const OutputOptions& output, const Results& results) {
   if (!output.timeline.empty()) write("timeline", output.timeline, draw(output.timeline, results.timelines));
   if (!output.trace.empty()) write("trace", output.trace, trace::chrome_trace(results.timelines));
   if (!output.decisions.empty()) write("decisions", output.decisions, text_of(results.decisions, -1));
+  if (!output.record.empty()) {
+    write("recording", output.record,
+          trace::write_recording({text_of(results.summary["config"], -1), results.recorded}));
+  }
 }
 
 }  // namespace sluice::tools

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "options.hpp"
+#include "sluice/trace/recorded_run.hpp"
 #include "sluice/trace/timeline.hpp"
 
 namespace sluice::tools {
@@ -13,6 +14,8 @@ struct Results {
   nlohmann::json summary;
   nlohmann::json decisions;
   std::vector<trace::MethodTimeline> timelines;
+  /// What `summary.config` has run, if it was recorded.
+  std::vector<trace::RecordedRun> recorded;
 };
 
 /// Writes the files that were asked for, each in one step, and prints their paths.

@@ -73,6 +73,9 @@ class Trainer {
   [[nodiscard]] const RunStatistics& statistics() const {
     return pipelined_ ? pipelined_->statistics() : statistics_;
   }
+  [[nodiscard]] std::optional<trace::RecordedRun> recorded() const {
+    return pipelined_ ? pipelined_->recorded() : std::nullopt;
+  }
   [[nodiscard]] nlohmann::json decisions() const {
     return pipelined_ ? pipelined_->decisions() : nlohmann::json::object();
   }
@@ -191,6 +194,7 @@ void run_train(TrainOptions& options, CLI::App& command) {
   results.summary = summarize(options, trainer, losses);
   results.decisions = trainer.decisions();
   results.timelines.push_back(trainer.statistics().timeline());
+  if (auto recorded = trainer.recorded()) results.recorded.push_back(std::move(*recorded));
   report(trainer, losses, results.summary);
   write_results(options.run.output, results);
 }

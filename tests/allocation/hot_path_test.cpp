@@ -127,7 +127,7 @@ TEST(HotPathOfASchedule, AWholeIterationAllocatesNothing) {
     const test::StoppedClock clock;
     DispatcherConfig config;
     config.rank = config.stage = 1;
-    Dispatcher dispatcher(pipeline, config, Policy::fixed(Schedule::named(name, pipeline), pipeline, 1, {}),
+    Dispatcher dispatcher(pipeline, config, Policy::fixed(Schedule::named(name, pipeline), pipeline, {})[1],
                           {executor, transport, agreement, clock});
     dispatcher.begin({0});
     transport.begin(0);

@@ -17,9 +17,12 @@ constexpr std::uint32_t kStages = 8;
 constexpr Microbatch kMicrobatches = 64;
 constexpr std::uint64_t kSeeds = 16;
 
-Policy policy_of(const std::string& method, const Pipeline& pipeline, StageId stage, const Rules& rules) {
-  if (method == "1f1b") return Policy::fixed(Schedule::one_f_one_b(pipeline), pipeline, stage, rules);
-  return Policy::readiness(Hint::named(method, pipeline, stage));
+std::vector<Policy> policies_of(const std::string& method, const Pipeline& pipeline, const Rules& rules) {
+  if (method == "1f1b") return Policy::fixed(Schedule::one_f_one_b(pipeline), pipeline, rules);
+  std::vector<Policy> policies;
+  for (StageId stage = 0; stage < pipeline.stages(); ++stage)
+    policies.push_back(Policy::readiness(Hint::named(method, pipeline, stage)));
+  return policies;
 }
 
 Duration makespan(const std::string& method, const std::string& delays, std::uint64_t seed,
@@ -27,18 +30,19 @@ Duration makespan(const std::string& method, const std::string& delays, std::uin
   const Pipeline pipeline = Pipeline::chain(kStages, kMicrobatches, method == "bfw");
   const host::DurationModel times = host::DurationModel::parse("f=10ms,b=20ms,w=10ms");
   const host::DelayModel lateness = host::DelayModel::parse(delays);
+  const std::vector<Policy> policies = policies_of(method, pipeline, rules);
   std::vector<sim::StageSetup> setups;
   for (StageId stage = 0; stage < kStages; ++stage) {
     DispatcherConfig config;
     config.rank = config.stage = stage;
     config.rules = rules;
-    setups.push_back({config, policy_of(method, pipeline, stage, rules)});
+    setups.push_back({config, policies[stage]});
   }
   sim::Surroundings surroundings;
   surroundings.task_time = [&](const Launch& launch) {
     return times.draw(seed, launch.iteration, launch.task, launch.whole, 1);
   };
-  surroundings.message_delay = [&](const MessageId& id) { return lateness.draw(seed, id, {}); };
+  surroundings.message_delay = [&](const sim::Transit& transit) { return lateness.draw(seed, transit.id, {}); };
   sim::World world(pipeline, std::move(setups), surroundings);
   return world.run({0});
 }

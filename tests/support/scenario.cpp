@@ -238,7 +238,8 @@ DispatcherConfig config_of(const Scenario& scenario, StageId stage) {
 
 sim::Surroundings surroundings_of(const Scenario& scenario) {
   return {[scenario](const Launch& launch) { return task_time(scenario, launch.iteration, launch.task); },
-          [scenario](const MessageId& id) { return message_delay(scenario, id); }, scenario.depth};
+          [scenario](const sim::Transit& transit) { return message_delay(scenario, transit.id); },
+          scenario.depth};
 }
 
 std::vector<sim::StageSetup> setups_of(const Scenario& scenario) {
@@ -260,9 +261,9 @@ std::vector<sim::StageSetup> replay_setups(const Scenario& scenario, const Recor
 
 std::vector<sim::StageSetup> fixed_setups(const Scenario& scenario, const Schedule& schedule) {
   std::vector<sim::StageSetup> setups;
-  for (StageId stage = 0; stage < scenario.pipeline.stages(); ++stage) {
-    setups.push_back(
-        {config_of(scenario, stage), Policy::fixed(schedule, scenario.pipeline, stage, scenario.rules)});
+  for (Policy& policy : Policy::fixed(schedule, scenario.pipeline, scenario.rules)) {
+    const auto stage = static_cast<StageId>(setups.size());
+    setups.push_back({config_of(scenario, stage), std::move(policy)});
   }
   return setups;
 }

@@ -107,7 +107,7 @@ TEST(ReplayErrors, ALogOfAnotherKindOfIterationIsRefused) {
 TEST(FixedMode, WaitsForTheNextTaskOfTheScheduleWhateverElseIsReady) {
   const Pipeline pipeline = Pipeline::chain(2, 2);
   const Schedule schedule = Schedule::gpipe(pipeline);
-  HandRank rank(pipeline, stage_config(1, 4), Policy::fixed(schedule, pipeline, 1, {}));
+  HandRank rank(pipeline, stage_config(1, 4), Policy::fixed(schedule, pipeline, {})[1]);
   rank.begin();
   rank.activation(1);
   EXPECT_EQ(rank.launched(), Tasks{});
@@ -118,21 +118,21 @@ TEST(FixedMode, WaitsForTheNextTaskOfTheScheduleWhateverElseIsReady) {
 
 TEST(FixedMode, NeverBlocksOnASend) {
   const Pipeline pipeline = Pipeline::chain(2, 4);
-  HandRank rank(pipeline, stage_config(0, 4), Policy::fixed(Schedule::gpipe(pipeline), pipeline, 0, {}));
+  HandRank rank(pipeline, stage_config(0, 4), Policy::fixed(Schedule::gpipe(pipeline), pipeline, {})[0]);
   rank.sends_are_taken = false;
   rank.begin();
   EXPECT_EQ(rank.finish_all().size(), 4U);
 }
 
 TEST(FixedMode, RunsOnlyTheForwardsOfAForwardOnlyIteration) {
-  HandRank rank(kOne, stage_config(0, 4), Policy::fixed(Schedule::one_f_one_b(kOne), kOne, 0, {}));
+  HandRank rank(kOne, stage_config(0, 4), Policy::fixed(Schedule::one_f_one_b(kOne), kOne, {})[0]);
   rank.begin({0, IterationKind::ForwardOnly});
   EXPECT_EQ(rank.finish_all(), (Tasks{forward(0), forward(1)}));
   EXPECT_TRUE(rank.dispatcher.finished());
 }
 
 TEST(FixedMode, AScheduleThatDoesNotFitIsRefused) {
-  EXPECT_THROW((void)Policy::fixed(Schedule("mine", {{forward(0)}}), kOne, 0, {}), ConfigError);
+  EXPECT_THROW((void)Policy::fixed(Schedule("mine", {{forward(0)}}), kOne, {}), ConfigError);
 }
 
 TEST(Slots, AreTheLimitsOrTheSchedulesPeakIfThatIsMore) {
@@ -141,8 +141,8 @@ TEST(Slots, AreTheLimitsOrTheSchedulesPeakIfThatIsMore) {
     return policy.slots(pipeline, 0, limit, rules);
   };
   EXPECT_EQ(slots(Policy::readiness(Hint::named("bf", pipeline, 0)), 5), 5U);
-  EXPECT_EQ(slots(Policy::fixed(Schedule::gpipe(pipeline), pipeline, 0, {}), 5), 16U);
-  EXPECT_EQ(slots(Policy::fixed(Schedule::one_f_one_b(pipeline), pipeline, 0, {}), 5), 5U);
+  EXPECT_EQ(slots(Policy::fixed(Schedule::gpipe(pipeline), pipeline, {})[0], 5), 16U);
+  EXPECT_EQ(slots(Policy::fixed(Schedule::one_f_one_b(pipeline), pipeline, {})[0], 5), 5U);
   EXPECT_EQ(slots(Policy::readiness(Hint::named("bf", pipeline, 0)), 5, Rules::paper()), 16U)
       << "credits come back before the weight gradients";
 }

@@ -14,7 +14,7 @@ class SimNetworkTest : public testing::Test {
   VirtualClock clock;
   Timetable timetable;
   SimNetwork network{pipeline, clock, timetable,
-                     [](const MessageId& id) { return Duration{100 - 10 * id.microbatch}; }};
+                     [](const Transit& transit) { return Duration{100 - 10 * transit.id.microbatch}; }};
   Transport& sender = network.endpoint(0);
   Transport& receiver = network.endpoint(1);
 };
@@ -61,7 +61,7 @@ TEST(SimNetwork, WithinAStageThereIsNoDelay) {
   const Pipeline pipeline = Pipeline::interleaved(1, 2, 1);
   const VirtualClock clock;
   Timetable timetable;
-  SimNetwork network(pipeline, clock, timetable, [](const MessageId&) { return Duration{50}; });
+  SimNetwork network(pipeline, clock, timetable, [](const Transit&) { return Duration{50}; });
   network.endpoint(0).send({0, 0, 0, Direction::Activation}, 0);
   Offer offer;
   EXPECT_TRUE(network.endpoint(0).poll(offer));

@@ -23,8 +23,8 @@ ThreadedRun::PolicyOf by_hint(const Pipeline& pipeline, const std::string& name)
 }
 
 ThreadedRun::PolicyOf by_schedule(const Pipeline& pipeline, const std::string& name) {
-  return [&pipeline, name](StageId stage) {
-    return Policy::fixed(Schedule::named(name, pipeline), pipeline, stage, Rules{});
+  return [policies = Policy::fixed(Schedule::named(name, pipeline), pipeline, Rules{})](StageId stage) {
+    return policies[stage];
   };
 }
 

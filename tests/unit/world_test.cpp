@@ -33,6 +33,8 @@ bool is_schedule(std::string_view method) {
 
 World world_of(const Pipeline& pipeline, std::string_view method, std::uint32_t limit = 32, Rules rules = {},
                Surroundings surroundings = {fixed_time}) {
+  std::vector<Policy> policies;
+  if (is_schedule(method)) policies = Policy::fixed(Schedule::named(method, pipeline), pipeline, rules);
   std::vector<StageSetup> setups;
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
     DispatcherConfig config;
@@ -40,9 +42,8 @@ World world_of(const Pipeline& pipeline, std::string_view method, std::uint32_t 
     config.limit = limit;
     config.rules = rules;
     config.record_decisions = true;
-    setups.push_back({config, is_schedule(method)
-                                  ? Policy::fixed(Schedule::named(method, pipeline), pipeline, stage, rules)
-                                  : Policy::readiness(Hint::named(method, pipeline, stage))});
+    setups.push_back({config, is_schedule(method) ? policies[stage]
+                                                  : Policy::readiness(Hint::named(method, pipeline, stage))});
   }
   return {pipeline, std::move(setups), std::move(surroundings)};
 }

@@ -52,6 +52,8 @@ class Arbiter {
   }
   void clear_focus() noexcept { focusing_ = false; }
   [[nodiscard]] bool focusing() const noexcept { return focusing_; }
+  /// The task of `focus_on`; only while focusing.
+  [[nodiscard]] std::optional<Task> focus() const noexcept { return focus_; }
 
   /// The best runnable task among the allowed passes, by the hint and the round.
   [[nodiscard]] std::optional<Task> candidate(PassMask allowed = kAllPasses) const noexcept;

@@ -17,6 +17,7 @@
 #include "sluice/inbox.hpp"
 #include "sluice/iteration.hpp"
 #include "sluice/pipeline.hpp"
+#include "sluice/recorder.hpp"
 #include "sluice/rules.hpp"
 #include "sluice/schedule.hpp"
 #include "sluice/schedule_window.hpp"
@@ -39,9 +40,11 @@ enum class Mode : std::uint8_t {
 class Policy {
  public:
   static Policy readiness(Hint hint);
+  /// One policy a stage, at a cost linear in the tasks of the schedule.
   /// @param schedule is validated; with ordered accumulation it is rewritten to accumulate in order
   /// @throws ConfigError naming `schedule`
-  static Policy fixed(const Schedule& schedule, const Pipeline& pipeline, StageId stage, const Rules& rules);
+  [[nodiscard]] static std::vector<Policy> fixed(const Schedule& schedule, const Pipeline& pipeline,
+                                                 const Rules& rules);
   /// @param log the decisions of this stage's rank, of any number of iterations
   static Policy replay(std::vector<Decision> log, const Pipeline& pipeline, StageId stage);
 
@@ -74,7 +77,13 @@ struct DispatcherConfig {
   /// Lane of each pass. Passes of one lane run in launch order.
   std::array<Lane, kPasses> lanes{Lane::Compute, Lane::Compute, Lane::Compute};
   bool record_decisions = false;
+  /// Takes what happens to the rank, if given. Outlives the dispatcher; read between its iterations.
+  Recorder* recorder = nullptr;
 };
+
+/// Passes whose decisions move a round on: those that take turns on the lane of the forwards or the
+/// backwards.
+[[nodiscard]] PassMask round_passes(const DispatcherConfig& config);
 
 /// The backends of one rank. They outlive the dispatcher.
 struct Seams {
@@ -98,6 +107,10 @@ class Dispatcher {
   /// @throws ConfigError naming `replay` if a log does not fit; ProtocolError for a held message of
   ///         another iteration
   void begin(const Iteration& iteration);
+
+  /// Goes by another hint from the next iteration on. All ranks of a group must do so together.
+  /// Preconditions: readiness mode; no iteration is under way.
+  void rank_by(Hint hint);
 
   /// Takes in what happened and launches what can run. True if anything happened.
   /// @throws TaskError, ProtocolError, or the transport's Error
@@ -169,6 +182,7 @@ class Dispatcher {
   void move_window();
 
   void take_offer(const Offer& offer);
+  void accept(const Offer& offer, Slot slot);
   void take_activation(const Offer& offer);
   void take_gradient(const Offer& offer);
   void admit_waiting();
@@ -176,6 +190,7 @@ class Dispatcher {
   void admit(std::uint32_t position, Microbatch microbatch);
   [[nodiscard]] bool admits(std::uint32_t position, Microbatch microbatch) const;
 
+  void size_forward_sets();
   [[nodiscard]] bool source(std::uint32_t position) const { return in_edges_[position].empty(); }
   void refresh_sources();
   [[nodiscard]] std::uint32_t nominate(std::uint32_t position) const;
@@ -196,6 +211,13 @@ class Dispatcher {
   void launch(const Task& task);
   void note_launched(const Task& task, Entry& state);
   void record(const Task& task, const Entry& state);
+  [[nodiscard]] bool recording() const noexcept { return config_.recorder != nullptr; }
+  [[nodiscard]] Time progress_time();
+  void note_task(EventKind kind, const Task& task, bool whole = false, std::int64_t value = 0);
+  void note_message(EventKind kind, const MessageId& id, std::int64_t value = 0);
+  void note_iteration(EventKind kind);
+  void note_done(const Done& done);
+  void note_asked(PassMask allowed);
   [[nodiscard]] std::uint32_t held_by_limit() const;
   [[nodiscard]] std::string describe_wait(std::uint32_t position) const;
 
@@ -243,6 +265,10 @@ class Dispatcher {
   /// Launched tasks of each lane that have not ended, and the last of them: for stall reports.
   std::array<std::uint32_t, kLanes> unended_{};
   std::array<Task, kLanes> last_launched_{};
+  /// When the current progress() first had something to record; `kNever` until then.
+  Time progress_time_ = kNever;
+  /// The wait for the group's next decision has been recorded.
+  bool asked_ = false;
 };
 
 }  // namespace sluice

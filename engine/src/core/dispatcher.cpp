@@ -11,14 +11,6 @@ namespace {
 constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 constexpr std::size_t kAnnounceAtOnce = 256;
 
-/// Passes that take turns on the lane of the forwards or the backwards.
-PassMask round_passes(const DispatcherConfig& config) {
-  const auto lane = [&config](Pass pass) { return config.lanes[static_cast<std::size_t>(pass)]; };
-  const bool apart =
-      lane(Pass::WeightGrad) != lane(Pass::Forward) && lane(Pass::WeightGrad) != lane(Pass::Backward);
-  return apart ? mask_of(Pass::Forward) | mask_of(Pass::Backward) : kAllPasses;
-}
-
 /// A replayed iteration must hold every task of the stage exactly once, in an order it can run in.
 void check_replayed(const StageTasks& tasks, const Iteration& iteration, std::span<const Task> order) {
   const std::string where = "iteration " + std::to_string(iteration.index);
@@ -46,6 +38,13 @@ void check_replayed(const StageTasks& tasks, const Iteration& iteration, std::sp
 
 }  // namespace
 
+PassMask round_passes(const DispatcherConfig& config) {
+  const auto lane = [&config](Pass pass) { return config.lanes[static_cast<std::size_t>(pass)]; };
+  const bool apart =
+      lane(Pass::WeightGrad) != lane(Pass::Forward) && lane(Pass::WeightGrad) != lane(Pass::Backward);
+  return apart ? mask_of(Pass::Forward) | mask_of(Pass::Backward) : kAllPasses;
+}
+
 Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config, Policy policy,
                        const Seams& seams)
     : pipeline_(pipeline),
@@ -59,7 +58,6 @@ Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config,
       arbiter_(tasks_, policy_.hint(), round_passes(config)),
       inbox_(pipeline, config.stage, config.rank),
       entries_(tasks_.size()),
-      waiting_(policy_.hint().class_size(policy_.hint().class_of(Pass::Forward))),
       unlaunched_(tasks_.chunks()),
       nominated_(tasks_.chunks(), kNobody),
       next_accumulation_(tasks_.chunks()),
@@ -69,12 +67,25 @@ Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config,
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
     in_edges_.push_back(pipeline.in_edges(tasks_.chunk_at(position)));
     out_edges_.push_back(pipeline.out_edges(tasks_.chunk_at(position)));
-    if (!source(position)) continue;
-    has_source_ = true;
-    unlaunched_[position] = ReadySet(waiting_.capacity());
+    has_source_ |= source(position);
   }
+  size_forward_sets();
   changes_.reserve(kAnnounceAtOnce);
   order_.reserve(std::size_t{tasks_.size()} * kPasses);
+}
+
+void Dispatcher::size_forward_sets() {
+  const Hint& hint = policy_.hint();
+  waiting_ = ReadySet(hint.class_size(hint.class_of(Pass::Forward)));
+  for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
+    if (source(position)) unlaunched_[position] = ReadySet(waiting_.capacity());
+  }
+}
+
+void Dispatcher::rank_by(Hint hint) {
+  policy_ = Policy::readiness(std::move(hint));
+  arbiter_ = Arbiter(tasks_, policy_.hint(), round_passes(config_));
+  size_forward_sets();
 }
 
 void Dispatcher::begin(const Iteration& iteration) {
@@ -105,11 +116,13 @@ void Dispatcher::begin(const Iteration& iteration) {
   }
   if (config_.record_decisions) log_.reserve_more(std::size_t{tasks_.size()} * kPasses);
   inbox_.begin(iteration.index);
+  if (recording()) note_iteration(EventKind::IterationBegin);
   for (const Offer& offer : inbox_.held()) take_offer(offer);
   inbox_.clear_held();
 }
 
 bool Dispatcher::progress() {
+  progress_time_ = kNever;
   bool happened = poll_done();
   happened |= poll_send_done();
   happened |= poll_offers();
@@ -154,7 +167,10 @@ std::optional<Task> Dispatcher::decide(PassMask allowed) {
   }
   announce();
   if (backpressure_.holds_forwards()) allowed &= static_cast<PassMask>(~mask_of(Pass::Forward));
-  return allowed == 0 ? std::nullopt : seams_.agreement.poll(arbiter_, allowed);
+  if (allowed == 0) return std::nullopt;
+  const std::optional<Task> task = seams_.agreement.poll(arbiter_, allowed);
+  if (!task && recording()) note_asked(allowed);
+  return task;
 }
 
 std::optional<Task> Dispatcher::next_in_order(PassMask allowed) const {
@@ -209,6 +225,8 @@ void Dispatcher::launch(const Task& task) {
   if (config_.record_decisions) record(task, state);
   const bool forward_only = iteration_.kind == IterationKind::ForwardOnly;
   seams_.executor.launch({task, iteration_.index, state.slot, lane(task.pass), whole, forward_only});
+  if (recording()) note_task(EventKind::Launched, task, whole, state.slot);
+  asked_ = false;
   ++cursor_;
   ++unended_[static_cast<std::size_t>(lane(task.pass))];
   last_launched_[static_cast<std::size_t>(lane(task.pass))] = task;

@@ -8,6 +8,7 @@ bool Dispatcher::poll_done() {
   for (Done done; seams_.executor.poll(done);) {
     happened = true;
     if (done.status == Status::Failed) throw TaskError(config_.rank, done.task, seams_.executor.failure());
+    if (recording()) note_done(done);
     finish(done);
   }
   return happened;
@@ -17,6 +18,7 @@ bool Dispatcher::poll_send_done() {
   bool happened = false;
   for (SendDone done; seams_.transport.poll(done);) {
     happened = true;
+    if (recording()) note_message(EventKind::SendDone, done.id, done.slot);
     const Edge& edge = pipeline_.edges()[done.id.edge];
     const bool activation = done.id.direction == Direction::Activation;
     const Task task{done.id.microbatch, activation ? edge.from : edge.to,
@@ -32,6 +34,7 @@ bool Dispatcher::poll_offers() {
   bool happened = false;
   for (Offer offer; seams_.transport.poll(offer);) {
     happened = true;
+    if (recording()) note_message(EventKind::Offered, offer.id);
     take_offer(offer);
   }
   return happened;
@@ -42,6 +45,7 @@ bool Dispatcher::poll_arrivals() {
   for (Arrival arrival; seams_.transport.poll(arrival);) {
     happened = true;
     inbox_.arrived(arrival.id);
+    if (recording()) note_message(EventKind::Arrived, arrival.id, arrival.slot);
     const Edge& edge = pipeline_.edges()[arrival.id.edge];
     if (arrival.id.direction == Direction::Activation) {
       const Task task{arrival.id.microbatch, edge.to, Pass::Forward};
@@ -102,7 +106,9 @@ void Dispatcher::finish_backward(const Task& task, Entry& state) {
 
 void Dispatcher::send(const Task& task, EdgeId edge, Direction direction, Entry& state) {
   ++state.sends;
-  seams_.transport.send({iteration_.index, task.microbatch, edge, direction}, state.slot);
+  const MessageId id{iteration_.index, task.microbatch, edge, direction};
+  if (recording()) note_message(EventKind::Sent, id, state.slot);
+  seams_.transport.send(id, state.slot);
 }
 
 void Dispatcher::forward_available(const Task& task, Entry& state) {
@@ -165,7 +171,9 @@ void Dispatcher::give_back(const Task& task, Entry& state) {
   ++released_;
   pool_.release(state.slot);
   if (!by_readiness()) move_window();
-  if (finished()) inbox_.end();
+  if (!finished()) return;
+  if (recording()) note_iteration(EventKind::IterationEnd);
+  inbox_.end();
 }
 
 void Dispatcher::move_window() {
@@ -185,13 +193,18 @@ void Dispatcher::take_offer(const Offer& offer) {
   }
 }
 
+void Dispatcher::accept(const Offer& offer, Slot slot) {
+  inbox_.accepted(offer.id);
+  if (recording()) note_message(EventKind::Accepted, offer.id, slot);
+  seams_.transport.accept(offer, slot);
+}
+
 void Dispatcher::take_activation(const Offer& offer) {
   const Chunk chunk = pipeline_.edges()[offer.id.edge].to;
   const std::uint32_t position = tasks_.position(chunk);
   const std::uint32_t index = tasks_.index(chunk, offer.id.microbatch);
   if (entries_[index].slot != kNoSlot) {
-    inbox_.accepted(offer.id);
-    seams_.transport.accept(offer, entries_[index].slot);
+    accept(offer, entries_[index].slot);
   } else if (!by_readiness() && admits(position, offer.id.microbatch)) {
     admit(position, offer.id.microbatch);
   } else {
@@ -206,8 +219,7 @@ void Dispatcher::take_gradient(const Offer& offer) {
     throw ProtocolError("rank " + std::to_string(config_.rank) + ": " + to_string(offer.id) +
                         " came before its forward ran");
   }
-  inbox_.accepted(offer.id);
-  seams_.transport.accept(offer, state.slot);
+  accept(offer, state.slot);
 }
 
 bool Dispatcher::admits(std::uint32_t position, Microbatch microbatch) const {
@@ -248,8 +260,7 @@ void Dispatcher::admit(std::uint32_t position, Microbatch microbatch) {
   for (const EdgeId edge : in_edges_[position]) {
     if (!inbox_.offered(edge, microbatch)) continue;
     const Offer& offer = inbox_.offer(edge, microbatch);
-    inbox_.accepted(offer.id);
-    seams_.transport.accept(offer, entries_[index].slot);
+    accept(offer, entries_[index].slot);
   }
 }
 

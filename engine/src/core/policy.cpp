@@ -53,14 +53,19 @@ void check_wholes(const std::vector<Decision>& log, const Pipeline& pipeline) {
 
 Policy Policy::readiness(Hint hint) { return {Mode::Readiness, std::move(hint)}; }
 
-Policy Policy::fixed(const Schedule& schedule, const Pipeline& pipeline, StageId stage, const Rules& rules) {
+std::vector<Policy> Policy::fixed(const Schedule& schedule, const Pipeline& pipeline, const Rules& rules) {
   schedule.validate(pipeline);
   const Schedule executed =
       rules.ordered_accumulation ? schedule.with_ordered_accumulation(pipeline) : schedule;
-  Policy policy(Mode::Fixed, Hint::named("bf", pipeline, stage));
-  policy.fixed_.assign(executed.order(stage).begin(), executed.order(stage).end());
-  policy.peak_ = executed.peak_in_flight(pipeline, stage);
-  return policy;
+  std::vector<Policy> policies;
+  policies.reserve(executed.stages());
+  for (StageId stage = 0; stage < executed.stages(); ++stage) {
+    Policy policy(Mode::Fixed, Hint::named("bf", pipeline, stage));
+    policy.fixed_.assign(executed.order(stage).begin(), executed.order(stage).end());
+    policy.peak_ = executed.peak_in_flight(pipeline, stage);
+    policies.push_back(std::move(policy));
+  }
+  return policies;
 }
 
 Policy Policy::replay(std::vector<Decision> log, const Pipeline& pipeline, StageId stage) {

@@ -2,6 +2,7 @@
 #include <array>
 #include <string>
 
+#include "alternate.hpp"
 #include "sluice/error.hpp"
 #include "sluice/schedule.hpp"
 
@@ -10,7 +11,36 @@ namespace {
 
 using Order = std::vector<Task>;
 
-constexpr std::array<std::string_view, 4> kNames = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+struct Generator {
+  std::string_view name;
+  Schedule (*make)(const Pipeline&);
+  Placement placement;
+};
+
+constexpr std::array<Generator, 7> kGenerators = {{
+    {"gpipe", Schedule::gpipe, Placement::Interleaved},
+    {"1f1b", Schedule::one_f_one_b, Placement::Interleaved},
+    {"interleaved", Schedule::interleaved, Placement::Interleaved},
+    {"looped-bfs", Schedule::looped_bfs, Placement::Interleaved},
+    {"zb-h1", Schedule::zb_h1, Placement::Interleaved},
+    {"zb-v", Schedule::zb_v, Placement::V},
+    {"dualpipe-v", Schedule::dualpipe_v, Placement::V},
+}};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kGenerators.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kGenerators[i].name;
+  return names;
+}();
+
+const Generator& generator_of(std::string_view name) {
+  for (const Generator& each : kGenerators) {
+    if (each.name == name) return each;
+  }
+  std::string known;
+  for (const std::string_view each : kNames) known.append(known.empty() ? "" : ", ").append(each);
+  throw ConfigError("schedule", "'" + std::string(name) + "' is not one of " + known);
+}
 
 void require_one_chunk_a_stage(const Pipeline& pipeline, std::string_view name) {
   if (pipeline.chunks() == pipeline.stages()) return;
@@ -30,46 +60,15 @@ std::vector<std::uint32_t> distances_to_end(const Pipeline& pipeline) {
   return distance;
 }
 
-/// Warm-up forwards, then pairs, then the remaining backwards.
-Order alternate(std::uint32_t total, std::uint32_t warm_up, const auto& forward, const auto& backward) {
-  Order order;
-  warm_up = std::min(warm_up, total);
-  for (std::uint32_t i = 0; i < warm_up; ++i) order.push_back(forward(i));
-  for (std::uint32_t i = warm_up; i < total; ++i) {
-    order.push_back(forward(i));
-    order.push_back(backward(i - warm_up));
-  }
-  for (std::uint32_t i = total - warm_up; i < total; ++i) order.push_back(backward(i));
-  return order;
-}
-
-/// (chunk position, microbatch) of the k-th forward of a stage: microbatches pass the chunks in groups
-/// as large as the pipeline is deep.
-std::vector<std::pair<std::uint32_t, Microbatch>> grouped(std::uint32_t stages, std::uint32_t chunks,
-                                                          Microbatch microbatches) {
-  std::vector<std::pair<std::uint32_t, Microbatch>> order;
-  for (Microbatch first = 0; first < microbatches; first += stages) {
-    const Microbatch last = std::min(microbatches, first + stages);
-    for (std::uint32_t position = 0; position < chunks; ++position) {
-      for (Microbatch m = first; m < last; ++m) order.emplace_back(position, m);
-    }
-  }
-  return order;
-}
-
 }  // namespace
 
 std::span<const std::string_view> Schedule::names() noexcept { return kNames; }
 
 Schedule Schedule::named(std::string_view name, const Pipeline& pipeline) {
-  if (name == "gpipe") return gpipe(pipeline);
-  if (name == "1f1b") return one_f_one_b(pipeline);
-  if (name == "interleaved") return interleaved(pipeline);
-  if (name == "zb-h1") return zb_h1(pipeline);
-  std::string known;
-  for (const std::string_view each : kNames) known.append(known.empty() ? "" : ", ").append(each);
-  throw ConfigError("schedule", "'" + std::string(name) + "' is not one of " + known);
+  return generator_of(name).make(pipeline);
 }
+
+Placement Schedule::placement(std::string_view name) { return generator_of(name).placement; }
 
 Schedule Schedule::gpipe(const Pipeline& pipeline) {
   std::vector<Order> orders(pipeline.stages());
@@ -100,40 +99,6 @@ Schedule Schedule::one_f_one_b(const Pipeline& pipeline) {
         }));
   }
   return {"1f1b", std::move(orders)};
-}
-
-Schedule Schedule::interleaved(const Pipeline& pipeline) {
-  const std::uint32_t stages = pipeline.stages();
-  const std::uint32_t chunks = pipeline.chunks() / stages;
-  for (std::uint32_t chunk = 0; chunk < pipeline.chunks(); ++chunk) {
-    const bool chained = pipeline.in_edges(static_cast<Chunk>(chunk)).size() == (chunk == 0 ? 0U : 1U);
-    if (pipeline.chunks() % stages == 0 && pipeline.stage_of(static_cast<Chunk>(chunk)) == chunk % stages &&
-        chained)
-      continue;
-    throw ConfigError("schedule", "interleaved needs a chain with chunk c on stage c mod " +
-                                      std::to_string(stages) + "; chunk " + std::to_string(chunk) +
-                                      " is not placed so");
-  }
-  const auto grouping = grouped(stages, chunks, pipeline.microbatches());
-  const auto total = static_cast<std::uint32_t>(grouping.size());
-  std::vector<Order> orders;
-  for (StageId stage = 0; stage < stages; ++stage) {
-    const auto owned = pipeline.chunks_of(stage);
-    // With one chunk this is 1F1B; with fewer microbatches than stages every forward is warm-up.
-    const std::uint32_t warm_up =
-        chunks == 1 ? stages - stage - 1U : (stages - stage - 1U) * 2 + (chunks - 1) * stages;
-    orders.push_back(alternate(
-        total, pipeline.microbatches() < stages ? total : warm_up,
-        [&](std::uint32_t i) {
-          return Task{grouping[i].second, owned[grouping[i].first], Pass::Forward};
-        },
-        [&](std::uint32_t i) {
-          return Task{grouping[i].second, owned[chunks - 1 - grouping[i].first], Pass::Backward};
-        }));
-  }
-  Schedule schedule("interleaved", std::move(orders));
-  schedule.validate(pipeline);
-  return schedule;
 }
 
 Schedule Schedule::zb_h1(const Pipeline& pipeline) {

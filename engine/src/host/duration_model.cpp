@@ -18,8 +18,10 @@ constexpr std::uint64_t kStream = 0x6475726174696f6e;
 
 constexpr double kLongestNs = std::chrono::duration<double, std::nano>(DurationModel::kLongest).count();
 
-// The longest possible draw fits into a Duration: kLongest * exp(sigma z - sigma^2/2) < 2^63 ns.
+// The longest possible draw fits into a Duration, the largest size included, once it is cut off:
+// kLongest * exp(sigma z - sigma^2/2) < 2^63 ns.
 static_assert(DurationModel::kMaxSigma * draws::kMaxNormal - 2.0 < 15.21 && kLongestNs * 4.1e6 < 9.2e18);
+constexpr double kLargestDrawNs = kLongestNs * 4.1e6;
 
 struct Values {
   std::optional<double> forward, backward, weight_grad, sigma;
@@ -86,7 +88,21 @@ void read_item(std::string_view item, std::size_t position, Values& values) {
 
 Duration rounded(double ns) { return Duration(std::llround(ns)); }
 
+void check_time(const char* field, double ns) {
+  if (!(ns >= 0 && ns <= kLongestNs)) throw ConfigError(field, "must lie in 0 to 10 minutes");
+}
+
 }  // namespace
+
+DurationModel::DurationModel(const Times& times, double sigma, Spread spread)
+    : times_(times), sigma_(sigma), spread_(spread) {
+  check_time("forward", times.forward_ns);
+  check_time("backward", times.backward_ns);
+  check_time("weight-grad", times.weight_grad_ns);
+  if (times.weight_grad_ns > times.backward_ns)
+    throw ConfigError("weight-grad", "is a part of the backward and cannot be longer");
+  if (!(sigma >= 0 && sigma <= kMaxSigma)) throw ConfigError("sigma", "must lie in 0 to 2");
+}
 
 DurationModel DurationModel::parse(std::string_view text) {
   if (text.empty()) refuse("is empty; write for example f=10ms,b=20ms");
@@ -101,30 +117,49 @@ DurationModel DurationModel::parse(std::string_view text) {
   if (!values.backward) refuse("`b` is missing");
   const double weight_grad = values.weight_grad.value_or(*values.backward / 2);
   if (weight_grad >= *values.backward) refuse("`w` is a part of `b` and must be shorter");
-  return {*values.forward, *values.backward, weight_grad, values.sigma.value_or(0)};
+  return DurationModel({*values.forward, *values.backward, weight_grad}, values.sigma.value_or(0));
+}
+
+DurationModel DurationModel::per_chunk(std::uint32_t chunks_per_stage) const {
+  const double chunks = chunks_per_stage;
+  return DurationModel(
+      {times_.forward_ns / chunks, times_.backward_ns / chunks, times_.weight_grad_ns / chunks}, sigma_,
+      spread_);
+}
+
+double DurationModel::factor(std::uint64_t seed, std::uint64_t iteration, const Task& task) const {
+  if (sigma_ == 0) return 1;
+  const auto pass = static_cast<std::uint64_t>(task.pass);
+  if (spread_ == Spread::Lognormal) {
+    const double z = draws::normal({kStream, seed, iteration, task.chunk, pass, task.microbatch});
+    return std::exp(sigma_ * z - sigma_ * sigma_ / 2);
+  }
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    const double z = draws::normal({kStream, seed, iteration, task.chunk, pass, task.microbatch, attempt});
+    if (1 + sigma_ * z > 0) return 1 + sigma_ * z;
+  }
 }
 
 Duration DurationModel::draw(std::uint64_t seed, std::uint64_t iteration, Task task, bool whole,
-                             std::uint32_t chunks_per_stage) const {
+                             std::uint32_t chunks_per_stage, double size) const {
   const auto part = [&](Pass pass, double mean_ns) {
-    const double z = draws::normal(
-        {kStream, seed, iteration, task.chunk, static_cast<std::uint64_t>(pass), task.microbatch});
-    return rounded(mean_ns / chunks_per_stage * std::exp(sigma_ * z - sigma_ * sigma_ / 2));
+    const double varied = factor(seed, iteration, {task.microbatch, task.chunk, pass});
+    return rounded(std::min(mean_ns / chunks_per_stage * varied * size, kLargestDrawNs));
   };
   switch (task.pass) {
     case Pass::Forward:
-      return part(Pass::Forward, forward_ns_);
+      return part(Pass::Forward, times_.forward_ns);
     case Pass::WeightGrad:
-      return part(Pass::WeightGrad, weight_grad_ns_);
+      return part(Pass::WeightGrad, times_.weight_grad_ns);
     case Pass::Backward:
       break;
   }
-  const Duration input_grad = part(Pass::Backward, backward_ns_ - weight_grad_ns_);
-  return whole ? input_grad + part(Pass::WeightGrad, weight_grad_ns_) : input_grad;
+  const Duration input_grad = part(Pass::Backward, times_.backward_ns - times_.weight_grad_ns);
+  return whole ? input_grad + part(Pass::WeightGrad, times_.weight_grad_ns) : input_grad;
 }
 
-Duration DurationModel::forward() const { return rounded(forward_ns_); }
-Duration DurationModel::backward() const { return rounded(backward_ns_); }
-Duration DurationModel::weight_grad() const { return rounded(weight_grad_ns_); }
+Duration DurationModel::forward() const { return rounded(times_.forward_ns); }
+Duration DurationModel::backward() const { return rounded(times_.backward_ns); }
+Duration DurationModel::weight_grad() const { return rounded(times_.weight_grad_ns); }
 
 }  // namespace sluice::host

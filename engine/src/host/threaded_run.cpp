@@ -114,6 +114,7 @@ class ThreadedRun::Rank {
     config.limit = shared_.options.limit;
     config.rules = shared_.options.rules;
     config.record_decisions = shared_.options.record_decisions;
+    if (!shared_.options.recorders.empty()) config.recorder = shared_.options.recorders[stage_];
     dispatcher_ = std::make_unique<Dispatcher>(shared_.pipeline, config, std::move(policy_),
                                                Seams{*observed_, *transport, agreement_, shared_.clock});
     thread_ = std::thread([this] { serve(); });
@@ -246,6 +247,10 @@ ThreadedRun::ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Wo
   }
   if (workload.stages.empty() && !workload.task_time)
     throw ConfigError("workload", "has neither stages nor task times");
+  if (!options.recorders.empty() && options.recorders.size() != pipeline.stages()) {
+    throw ConfigError("recorders", std::to_string(options.recorders.size()) + " given for " +
+                                       std::to_string(pipeline.stages()) + " stages");
+  }
   shared_ = std::make_unique<Shared>(pipeline, std::move(workload), options);
   std::vector<InProcessNetwork::Member> members;
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {

@@ -1,5 +1,6 @@
 #include "sluice/sim/sim_network.hpp"
 
+#include <deque>
 #include <queue>
 #include <utility>
 
@@ -22,9 +23,12 @@ struct Posted {
 
 class SimNetwork::Endpoint final : public Transport {
  public:
-  Endpoint(StageId stage, const Pipeline& pipeline, const Clock& clock, Timetable& timetable,
-           const MessageDelay& delay, std::vector<std::unique_ptr<Endpoint>>& peers)
+  Endpoint(StageId stage, std::uint32_t member, std::uint32_t members, const Pipeline& pipeline,
+           const Clock& clock, Timetable& timetable, const MessageDelay& delay,
+           std::vector<std::unique_ptr<Endpoint>>& peers)
       : stage_(stage),
+        member_(member),
+        members_(members),
         pipeline_(pipeline),
         clock_(clock),
         timetable_(timetable),
@@ -42,8 +46,8 @@ class SimNetwork::Endpoint final : public Transport {
   void accept(const Offer& offer, Slot slot) override {
     arrivals_.push_back({offer.id, slot});
     const auto sender = static_cast<StageId>(offer.handle >> 32U);
-    peers_[sender]->sent_.push_back({offer.id, static_cast<Slot>(offer.handle)});
-    if (sender != stage_) timetable_.add(clock_.now(), sender);
+    peers_[rank_of(sender)]->sent_.push_back({offer.id, static_cast<Slot>(offer.handle)});
+    if (sender != stage_) timetable_.add(clock_.now(), rank_of(sender));
   }
 
   bool poll(Arrival& arrival) override { return take(arrivals_, arrival); }
@@ -51,9 +55,10 @@ class SimNetwork::Endpoint final : public Transport {
   void send(const MessageId& id, Slot slot) override {
     const Edge& edge = pipeline_.edges()[id.edge];
     const StageId receiver = pipeline_.stage_of(id.direction == Direction::Activation ? edge.to : edge.from);
-    const Time due = clock_.now() + (receiver == stage_ ? Duration{0} : delay_(id));
-    peers_[receiver]->posted_.push({due, sequence_++, id, stage_, slot});
-    if (receiver != stage_ || due > clock_.now()) timetable_.add(due, receiver);
+    const Duration late = receiver == stage_ ? Duration{0} : delay_({id, receiver, member_, {}});
+    const Time due = clock_.now() + late;
+    peers_[rank_of(receiver)]->posted_.push({due, sequence_++, id, stage_, slot});
+    if (receiver != stage_) timetable_.add(due, rank_of(receiver));
   }
 
   bool poll(SendDone& done) override { return take(sent_, done); }
@@ -69,7 +74,11 @@ class SimNetwork::Endpoint final : public Transport {
     return true;
   }
 
+  [[nodiscard]] std::uint32_t rank_of(StageId stage) const { return stage * members_ + member_; }
+
   StageId stage_;
+  std::uint32_t member_;
+  std::uint32_t members_;
   const Pipeline& pipeline_;
   const Clock& clock_;
   Timetable& timetable_;
@@ -81,15 +90,21 @@ class SimNetwork::Endpoint final : public Transport {
   std::deque<SendDone> sent_;
 };
 
-SimNetwork::SimNetwork(const Pipeline& pipeline, const Clock& clock, Timetable& timetable, MessageDelay delay)
-    : delay_(std::move(delay)) {
+SimNetwork::SimNetwork(const Pipeline& pipeline, const Clock& clock, Timetable& timetable, MessageDelay delay,
+                       std::uint32_t members)
+    : delay_(std::move(delay)), members_(members) {
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-    endpoints_.push_back(std::make_unique<Endpoint>(stage, pipeline, clock, timetable, delay_, endpoints_));
+    for (std::uint32_t member = 0; member < members; ++member) {
+      endpoints_.push_back(
+          std::make_unique<Endpoint>(stage, member, members, pipeline, clock, timetable, delay_, endpoints_));
+    }
   }
 }
 
 SimNetwork::~SimNetwork() = default;
 
-Transport& SimNetwork::endpoint(StageId stage) { return *endpoints_[stage]; }
+Transport& SimNetwork::endpoint(StageId stage, std::uint32_t member) {
+  return *endpoints_[std::size_t{stage} * members_ + member];
+}
 
 }  // namespace sluice::sim

@@ -40,6 +40,8 @@ class DelayModel {
 
   /// No message is ever late.
   [[nodiscard]] bool none() const noexcept { return probability_ == 0; }
+  /// Delays depend on the compute average: the levels j1 to j3.
+  [[nodiscard]] bool uses_average() const noexcept { return kind_ == Kind::Level && !none(); }
 
  private:
   enum class Kind : std::uint8_t { Level, Tail };

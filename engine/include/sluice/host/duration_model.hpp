@@ -8,14 +8,35 @@
 
 namespace sluice::host {
 
+/// How a task's time varies about its mean: by a factor that every task draws for itself.
+enum class Spread : std::uint8_t {
+  /// exp(sigma z - sigma^2 / 2), of mean 1.
+  Lognormal,
+  /// 1 + sigma z, drawn again until it is above 0; its mean is 1 while sigma is small.
+  Normal,
+};
+
 /// How long the tasks of an emulated device take.
 ///
 /// The times are those of a whole stage for one microbatch; a chunk of a stage with C chunks takes
-/// 1/C of them. Each task's time is multiplied by a lognormal factor of mean 1.
+/// 1/C of them. Each task's time is multiplied by a random factor.
 class DurationModel {
  public:
   static constexpr Duration kLongest = std::chrono::minutes(10);
   static constexpr double kMaxSigma = 2.0;
+
+  /// Mean times in nanoseconds.
+  struct Times {
+    double forward_ns = 0;
+    /// The whole backward.
+    double backward_ns = 0;
+    /// The part of the backward that is the weight gradient.
+    double weight_grad_ns = 0;
+  };
+
+  /// @throws ConfigError naming `forward`, `backward`, `weight-grad` or `sigma`: times lie in 0 to 10
+  ///         minutes, sigma in 0 to 2, and the weight gradient is a part of the backward
+  explicit DurationModel(const Times& times, double sigma = 0, Spread spread = Spread::Lognormal);
 
   /// Reads `f=10ms,b=20ms,w=10ms,sigma=0.2`, in any order.
   ///
@@ -30,24 +51,29 @@ class DurationModel {
   /// A whole backward takes exactly as long as the split one and its weight gradient together.
   /// @param whole for a backward: the weight gradient is part of it
   /// @param chunks_per_stage at least 1
+  /// @param size of the microbatch: a factor on the time, at most `kLargestSize`
   [[nodiscard]] Duration draw(std::uint64_t seed, std::uint64_t iteration, Task task, bool whole,
-                              std::uint32_t chunks_per_stage) const;
+                              std::uint32_t chunks_per_stage, double size = 1) const;
+  static constexpr double kLargestSize = 1000;
+
+  /// The model of one of a stage's chunks.
+  [[nodiscard]] DurationModel per_chunk(std::uint32_t chunks_per_stage) const;
 
   [[nodiscard]] Duration forward() const;
   /// The whole backward.
   [[nodiscard]] Duration backward() const;
   /// The part of the backward that is the weight gradient.
   [[nodiscard]] Duration weight_grad() const;
+  [[nodiscard]] const Times& times() const noexcept { return times_; }
   [[nodiscard]] double sigma() const noexcept { return sigma_; }
+  [[nodiscard]] Spread spread() const noexcept { return spread_; }
 
  private:
-  DurationModel(double forward_ns, double backward_ns, double weight_grad_ns, double sigma) noexcept
-      : forward_ns_(forward_ns), backward_ns_(backward_ns), weight_grad_ns_(weight_grad_ns), sigma_(sigma) {}
+  [[nodiscard]] double factor(std::uint64_t seed, std::uint64_t iteration, const Task& task) const;
 
-  double forward_ns_;
-  double backward_ns_;
-  double weight_grad_ns_;
+  Times times_;
   double sigma_;
+  Spread spread_;
 };
 
 }  // namespace sluice::host

@@ -45,6 +45,8 @@ struct ThreadedRunOptions {
   /// An iteration without progress on any rank for so long is an error.
   Duration stall_timeout = std::chrono::seconds(60);
   bool record_decisions = false;
+  /// Where each stage's rank records what happens to it; empty for nowhere. They outlive the run.
+  std::vector<Recorder*> recorders;
 };
 
 /// One rank's share of an iteration.

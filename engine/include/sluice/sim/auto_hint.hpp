@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sluice/dispatcher.hpp"
+#include "sluice/hint.hpp"
+#include "sluice/sim/measurements.hpp"
+#include "sluice/sim/world.hpp"
+
+namespace sluice::sim {
+
+/// Finds, between iterations, the hint that suits what was measured.
+///
+/// Candidates are the named hints with every backward split, hints that run weight gradients early on the
+/// stages that hold microbatches longest, the orders of the schedules that fit the pipeline, and, from the
+/// best of these, orders by critical path. Each is tried in the simulator on the measured averages and
+/// resampled message times, and the fastest is kept. All that goes in is the same for every rank of a group
+/// and every replica, so all hold the same hints.
+class AutoHint {
+ public:
+  /// @param pipeline with split backwards; outlives this
+  /// @param configs as the stages' dispatchers have them
+  AutoHint(const Pipeline& pipeline, std::vector<DispatcherConfig> configs, std::uint32_t depth = 1,
+           GroupSettings group = {});
+  ~AutoHint();
+
+  /// Hints by stage; BFW's until something is known.
+  [[nodiscard]] const std::vector<Hint>& hints() const noexcept { return hints_; }
+  /// Name of the candidate they come from.
+  [[nodiscard]] const std::string& chosen() const noexcept { return chosen_; }
+
+  /// Ranks anew if the measurements are complete and differ from those of the last time.
+  /// @return whether the hints are others now
+  bool update(const Measurements& measured);
+
+ private:
+  struct Candidate {
+    std::string name;
+    std::vector<Hint> hints;
+  };
+
+  void collect_candidates();
+  [[nodiscard]] Candidate by_critical_path() const;
+  [[nodiscard]] double predict(const Candidate& candidate);
+
+  const Pipeline& pipeline_;
+  std::vector<DispatcherConfig> configs_;
+  std::uint32_t depth_;
+  GroupSettings group_;
+  std::vector<Candidate> candidates_;
+  std::vector<Hint> hints_;
+  std::string chosen_;
+  std::optional<Measurements> last_;
+  std::unique_ptr<World> world_;
+};
+
+}  // namespace sluice::sim

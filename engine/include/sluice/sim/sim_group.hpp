@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sluice/agreement.hpp"
+#include "sluice/sim/timetable.hpp"
+#include "sluice/stage_tasks.hpp"
+
+namespace sluice::sim {
+
+/// How the ranks of a group settle on a task.
+enum class GroupRule : std::uint8_t {
+  /// The arbiter's best among the tasks runnable on every rank.
+  CommonCandidate,
+  /// The published rule: each rank names its first pick; unless all are equal nobody runs, and the ranks
+  /// try again when a pick has changed.
+  FirstPick,
+};
+
+/// The agreement of one group in simulated time: an attempt needs every rank and takes a fixed latency.
+///
+/// The choice itself is core's Arbiter's, over what the ranks have announced.
+class SimGroup {
+ public:
+  /// @param arbiter as the ranks' dispatchers hold it, before anything is runnable
+  /// @param first_rank number of the group's first rank in the timetable; the others follow
+  /// @param latency from an attempt's last contribution to its decision
+  SimGroup(const StageTasks& tasks, const Arbiter& arbiter, std::uint32_t members, GroupRule rule,
+           Duration latency, std::uint32_t first_rank, const Clock& clock, Timetable& timetable);
+  ~SimGroup();
+  SimGroup(const SimGroup&) = delete;
+  SimGroup& operator=(const SimGroup&) = delete;
+
+  [[nodiscard]] Agreement& endpoint(std::uint32_t member);
+
+  /// As the ranks' dispatchers hold it from the next iteration on.
+  void rank_by(const Arbiter& arbiter) { common_ = arbiter; }
+  /// Forgets everything: an iteration starts.
+  void begin();
+  /// Time since `begin` in which the group could have run something and was still agreeing.
+  [[nodiscard]] Duration agreeing() const noexcept { return agreeing_; }
+  /// Attempts since `begin` that decided nothing.
+  [[nodiscard]] std::uint64_t deferred() const noexcept { return deferred_; }
+
+ private:
+  class Endpoint;
+
+  struct Member {
+    std::unique_ptr<Endpoint> endpoint;
+    bool joined = false;
+    bool taken = true;
+    PassMask allowed = 0;
+    std::optional<Task> pick;
+    std::optional<Task> focus;
+    bool focusing = false;
+  };
+
+  void announce(std::span<const RunnableChange> changes);
+  [[nodiscard]] std::optional<Task> poll(std::uint32_t member, const Arbiter& arbiter, PassMask allowed);
+  [[nodiscard]] std::optional<Task> take(Member& member);
+  void attempt();
+  [[nodiscard]] std::optional<Task> common_candidate();
+  [[nodiscard]] std::optional<Task> equal_pick() const;
+  void decide(const Task& task);
+  void ring(Time at);
+
+  StageTasks tasks_;
+  Arbiter common_;
+  GroupRule rule_;
+  Duration latency_;
+  std::uint32_t first_rank_;
+  const Clock& clock_;
+  Timetable& timetable_;
+  std::vector<Member> members_;
+  /// On how many ranks each task is runnable, by pass and number.
+  std::vector<std::uint8_t> runnable_on_;
+  std::optional<Task> decision_;
+  Time decided_at_{0};
+  /// The channel is in use by an attempt that will decide nothing.
+  Time busy_until_{0};
+  /// What the last failed attempt saw has changed.
+  bool changed_ = true;
+  /// Since when every rank has had something to run.
+  Time willing_since_ = kNever;
+  Duration agreeing_{0};
+  std::uint64_t deferred_ = 0;
+};
+
+}  // namespace sluice::sim

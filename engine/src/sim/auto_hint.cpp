@@ -1,0 +1,241 @@
+#include "sluice/sim/auto_hint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "sluice/error.hpp"
+
+namespace sluice::sim {
+namespace {
+
+using Classes = std::array<std::vector<Task>, Hint::kClasses>;
+
+/// Draws of message times that each candidate is tried on.
+constexpr std::uint64_t kTrials = 3;
+/// In average tasks: smaller changes of an average do not ask for a new ranking.
+constexpr double kDrift = 0.5;
+/// Another hint must promise so much to take the place of the present one.
+constexpr double kGain = 0.002;
+
+enum class ChunkOrder : std::uint8_t { LowFirst, HighFirst };
+
+std::vector<Task> all_of(const Pipeline& pipeline, StageId stage, Pass pass, ChunkOrder order) {
+  std::vector<Chunk> chunks(pipeline.chunks_of(stage).begin(), pipeline.chunks_of(stage).end());
+  if (order == ChunkOrder::HighFirst) std::reverse(chunks.begin(), chunks.end());
+  std::vector<Task> tasks;
+  tasks.reserve(chunks.size() * pipeline.microbatches());
+  for (const Chunk chunk : chunks) {
+    for (Microbatch m = 0; m < pipeline.microbatches(); ++m) tasks.push_back({m, chunk, pass});
+  }
+  return tasks;
+}
+
+std::vector<Task> forwards(const Pipeline& pipeline, StageId stage) {
+  return all_of(pipeline, stage, Pass::Forward, ChunkOrder::LowFirst);
+}
+std::vector<Task> backwards(const Pipeline& pipeline, StageId stage) {
+  return all_of(pipeline, stage, Pass::Backward, ChunkOrder::HighFirst);
+}
+std::vector<Task> weight_grads(const Pipeline& pipeline, StageId stage) {
+  return all_of(pipeline, stage, Pass::WeightGrad, ChunkOrder::HighFirst);
+}
+
+/// Tasks of one pass in the order a schedule has them; a whole backward counts as both its parts.
+std::vector<Task> in_schedule_order(std::span<const Task> order, Pass pass) {
+  std::set<Task> split;
+  for (const Task& task : order) {
+    if (task.pass == Pass::WeightGrad) split.insert({task.microbatch, task.chunk, Pass::Backward});
+  }
+  std::vector<Task> tasks;
+  for (const Task& task : order) {
+    if (task.pass == pass) tasks.push_back(task);
+    const bool whole = task.pass == Pass::Backward && !split.contains(task);
+    if (whole && pass == Pass::WeightGrad) tasks.push_back({task.microbatch, task.chunk, pass});
+  }
+  return tasks;
+}
+
+/// Averages along the pipeline, in nanoseconds.
+class CriticalPath {
+ public:
+  CriticalPath(const Pipeline& pipeline, const Measurements& measured)
+      : pipeline_(pipeline), measured_(measured), backward_(pipeline.chunks()), forward_(pipeline.chunks()) {
+    for (std::uint32_t at = 0; at < pipeline.chunks(); ++at) {
+      const auto chunk = static_cast<Chunk>(at);
+      double after = time(chunk, Pass::WeightGrad);
+      for (const EdgeId id : pipeline.in_edges(chunk)) {
+        after = std::max(after, message(id, Direction::Gradient) + backward_[pipeline.edges()[id].from]);
+      }
+      backward_[chunk] = time(chunk, Pass::Backward) + after;
+    }
+    for (std::uint32_t at = pipeline.chunks(); at-- > 0;) {
+      const auto chunk = static_cast<Chunk>(at);
+      double after = backward_[chunk];
+      for (const EdgeId id : pipeline.out_edges(chunk)) {
+        after = std::max(after, message(id, Direction::Activation) + forward_[pipeline.edges()[id].to]);
+      }
+      forward_[chunk] = time(chunk, Pass::Forward) + after;
+    }
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
+      double busy = 0;
+      for (const Chunk chunk : pipeline.chunks_of(stage)) {
+        for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::WeightGrad}) busy += time(chunk, pass);
+      }
+      period_ = std::max(period_, busy);
+    }
+  }
+
+  /// When the task starts at the latest if microbatch m has left the pipeline after m periods of the slowest
+  /// stage. A weight gradient may wait until its slot is needed by a later forward.
+  /// @param limit microbatches in flight on the stage
+  [[nodiscard]] double latest_start(const Task& task, std::uint32_t limit) const {
+    const double leaves = task.microbatch * period_;
+    switch (task.pass) {
+      case Pass::Forward:
+        return leaves - forward_[task.chunk];
+      case Pass::Backward:
+        return leaves - backward_[task.chunk];
+      case Pass::WeightGrad:
+        break;
+    }
+    const double shared = std::max<double>(1, static_cast<double>(limit) / chunks_beside(task.chunk));
+    return leaves + shared * period_ - forward_[task.chunk] - time(task.chunk, Pass::WeightGrad);
+  }
+
+ private:
+  [[nodiscard]] double time(Chunk chunk, Pass pass) const {
+    return static_cast<double>(measured_.task(chunk, pass).count());
+  }
+  [[nodiscard]] double message(EdgeId edge, Direction direction) const {
+    return static_cast<double>(measured_.message(edge, direction).count());
+  }
+  [[nodiscard]] double chunks_beside(Chunk chunk) const {
+    return static_cast<double>(pipeline_.chunks_of(pipeline_.stage_of(chunk)).size());
+  }
+
+  const Pipeline& pipeline_;
+  const Measurements& measured_;
+  /// From the start of a chunk's pass to the end of the microbatch.
+  std::vector<double> backward_;
+  std::vector<double> forward_;
+  double period_ = 0;
+};
+
+}  // namespace
+
+AutoHint::AutoHint(const Pipeline& pipeline, std::vector<DispatcherConfig> configs, std::uint32_t depth,
+                   GroupSettings group)
+    : pipeline_(pipeline), configs_(std::move(configs)), depth_(depth), group_(group) {
+  collect_candidates();
+  hints_ = candidates_.front().hints;
+  chosen_ = candidates_.front().name;
+}
+
+AutoHint::~AutoHint() = default;
+
+void AutoHint::collect_candidates() {
+  const auto add = [this](const std::string& name, RoundRule rule, const auto& classes_of) {
+    Candidate candidate{name, {}};
+    for (StageId stage = 0; stage < pipeline_.stages(); ++stage)
+      candidate.hints.emplace_back("auto:" + name, pipeline_, stage, rule, classes_of(stage));
+    candidates_.push_back(std::move(candidate));
+  };
+  const auto f = [this](StageId stage) { return forwards(pipeline_, stage); };
+  const auto b = [this](StageId stage) { return backwards(pipeline_, stage); };
+  const auto w = [this](StageId stage) { return weight_grads(pipeline_, stage); };
+  add("bfw", RoundRule::Rounds, [&](StageId s) { return Classes{b(s), f(s), w(s)}; });
+  add("fbw", RoundRule::Rounds, [&](StageId s) { return Classes{f(s), b(s), w(s)}; });
+  add("b-priority", RoundRule::Priority, [&](StageId s) { return Classes{b(s), f(s), w(s)}; });
+  add("f-priority", RoundRule::Priority, [&](StageId s) { return Classes{f(s), b(s), w(s)}; });
+  add("b-w-f", RoundRule::Priority, [&](StageId s) { return Classes{b(s), w(s), f(s)}; });
+  add("w-b-f", RoundRule::Priority, [&](StageId s) { return Classes{w(s), b(s), f(s)}; });
+  for (const std::string_view name : Schedule::names()) {
+    if (name == "gpipe") continue;
+    std::optional<Schedule> schedule;
+    try {
+      schedule = Schedule::named(name, pipeline_);
+    } catch (const ConfigError&) {
+      continue;  // made for another pipeline
+    }
+    const auto ordered = [&](StageId s, Pass pass) { return in_schedule_order(schedule->order(s), pass); };
+    add("rounds of " + std::string(name), RoundRule::Rounds, [&](StageId s) {
+      return Classes{ordered(s, Pass::Backward), ordered(s, Pass::Forward), ordered(s, Pass::WeightGrad)};
+    });
+    Candidate candidate{std::string(name), {}};
+    for (StageId stage = 0; stage < pipeline_.stages(); ++stage)
+      candidate.hints.push_back(Hint::from_schedule(*schedule, pipeline_, stage));
+    candidates_.push_back(std::move(candidate));
+  }
+  // The critical path's, once something is measured.
+  candidates_.push_back(candidates_.front());
+}
+
+bool AutoHint::update(const Measurements& measured) {
+  if (!measured.complete()) return false;
+  if (last_ && measured.drift_since(*last_) < kDrift) return false;
+  last_ = measured;
+  Surroundings surroundings;
+  surroundings.depth = depth_;
+  surroundings.group = group_;
+  surroundings.overhead.task = measured.notice();
+  surroundings.task_time = [this](const Launch& launch) {
+    return last_->task(launch.task.chunk, launch.task.pass);
+  };
+  surroundings.message_delay = [this](const Transit& transit) {
+    const std::uint64_t draw = (transit.id.iteration << 32U) | transit.id.microbatch;
+    return last_->message(transit.id.edge, transit.id.direction, draw);
+  };
+  std::vector<StageSetup> setups;
+  for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
+    DispatcherConfig config = configs_[stage];
+    config.record_decisions = false;
+    config.recorder = nullptr;
+    setups.push_back({config, Policy::readiness(hints_[stage])});
+  }
+  world_ = std::make_unique<World>(pipeline_, std::move(setups), surroundings);
+  candidates_.back() = by_critical_path();
+  const std::string before = chosen_;
+  double least = -1;
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates_) {
+    const double cost = predict(candidate);
+    if (best != nullptr && cost > least * (1 - kGain)) continue;
+    least = cost;
+    best = &candidate;
+  }
+  hints_ = best->hints;
+  chosen_ = best->name;
+  world_.reset();
+  return chosen_ != before;
+}
+
+AutoHint::Candidate AutoHint::by_critical_path() const {
+  const CriticalPath path(pipeline_, *last_);
+  Candidate candidate{"critical path", {}};
+  for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
+    const std::uint32_t limit = configs_[stage].limit;
+    std::vector<std::pair<double, Task>> ranked;
+    for (const auto& tasks :
+         {forwards(pipeline_, stage), backwards(pipeline_, stage), weight_grads(pipeline_, stage)}) {
+      for (const Task& task : tasks) ranked.emplace_back(path.latest_start(task, limit), task);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    std::vector<Task> order;
+    for (const auto& [start, task] : ranked) order.push_back(task);
+    candidate.hints.emplace_back("auto:critical path", pipeline_, stage, RoundRule::Priority,
+                                 Classes{std::move(order), {}, {}});
+  }
+  return candidate;
+}
+
+double AutoHint::predict(const Candidate& candidate) {
+  for (StageId stage = 0; stage < pipeline_.stages(); ++stage) world_->rank_by(stage, candidate.hints[stage]);
+  double total = 0;
+  for (std::uint64_t trial = 0; trial < kTrials; ++trial)
+    total += static_cast<double>(world_->run({trial, IterationKind::Training}).count());
+  return total;
+}
+
+}  // namespace sluice::sim
