@@ -6,6 +6,8 @@
 
 #include "null_seams.hpp"
 #include "scale.hpp"
+#include "sluice/host/steady_clock.hpp"
+#include "sluice/recorder.hpp"
 
 namespace sluice::microbench {
 namespace {
@@ -17,6 +19,8 @@ struct Method {
   /// 0: as many as there are microbatches.
   std::uint32_t limit;
   bool record = false;
+  /// Records events, with the time of a real clock.
+  bool events = false;
 };
 
 /// Whole iterations of a stage in the middle of a pipeline, on a device and neighbours that take no time:
@@ -27,11 +31,15 @@ void dispatch(benchmark::State& state, const Method& method) {
   test::NullExecutor executor;
   test::NullTransport transport(pipeline, 1);
   SingleRank agreement;
-  const test::StoppedClock clock;
+  const test::StoppedClock stopped;
+  const host::SteadyClock running;
+  const Clock& clock = method.events ? static_cast<const Clock&>(running) : stopped;
+  Recorder recorder(Recorder::room_for_iteration(pipeline, 1));
   DispatcherConfig config;
   config.rank = config.stage = 1;
   config.limit = method.limit == 0 ? microbatches * method.chunks_per_stage : method.limit;
   config.record_decisions = method.record;
+  if (method.events) config.recorder = &recorder;
   Dispatcher dispatcher(pipeline, config, Policy::readiness(Hint::named(method.hint, pipeline, 1)),
                         {executor, transport, agreement, clock});
   Iteration iteration;
@@ -55,6 +63,9 @@ void dispatch(benchmark::State& state, const Method& method) {
 BENCHMARK_CAPTURE(dispatch, bf, Method{"bf", false, 1, 32})->Apply(for_each_scale)->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, bf_unlimited, Method{"bf", false, 1, 0})->Apply(for_each_scale)->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, bf_recorded, Method{"bf", false, 1, 32, true})
+    ->Apply(for_each_scale)
+    ->UseManualTime();
+BENCHMARK_CAPTURE(dispatch, bf_events, Method{"bf", false, 1, 32, false, true})
     ->Apply(for_each_scale)
     ->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, f_priority_unlimited, Method{"f-priority", false, 1, 0})

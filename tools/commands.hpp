@@ -10,6 +10,8 @@ namespace sluice::tools {
 void add_train(CLI::App& app);
 /// Adds the subcommand `compare` to the command line.
 void add_compare(CLI::App& app);
+/// Adds the subcommand `simulate` to the command line.
+void add_simulate(CLI::App& app);
 /// Adds the subcommand `trace` to the command line.
 void add_trace(CLI::App& app);
 /// Adds the subcommand `schedule` to the command line.

@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +26,7 @@ struct CompareOptions {
   RunOptions run;
   std::vector<std::string> methods{"1f1b", "bf", "bfw", "zb-h1"};
   std::uint64_t iterations = 8;
+  bool equal_memory = false;
   std::string config;
 };
 
@@ -51,11 +54,18 @@ using Runs = std::vector<std::unique_ptr<MethodRun>>;
 Runs prepare(const CompareOptions& options) {
   if (options.methods.empty()) throw ConfigError("methods", "name at least one");
   if (options.iterations == 0) throw ConfigError("iterations", "must be at least 1");
+  PipelineSettings settings = options.run.pipeline;
+  if (options.equal_memory && settings.limit_given)
+    throw ConfigError("equal-memory", "the first method sets the limits: give no other");
   std::set<std::string> seen;
   std::vector<Method> methods;
   for (const std::string& name : options.methods) {
     if (!seen.insert(name).second) throw ConfigError("methods", fmt::format("'{}' is named twice", name));
-    methods.emplace_back(name, options.run.pipeline);
+    methods.emplace_back(name, settings);
+    if (!options.equal_memory || methods.size() > 1) continue;
+    settings.limits = methods[0].equal_memory().limits;
+    settings.limit_given = true;
+    methods[0] = Method(name, settings);
   }
   Runs runs;
   for (const Method& method : methods) runs.push_back(std::make_unique<MethodRun>(options.run, method));
@@ -80,6 +90,7 @@ void run_interleaved(Runs& runs, std::uint64_t iterations) {
 nlohmann::json summarize(const CompareOptions& options, const Runs& runs) {
   nlohmann::json config = options.run.to_json();
   config["iterations"] = options.iterations;
+  config["equal_memory"] = options.equal_memory;
   nlohmann::json methods = nlohmann::json::array();
   for (const auto& run : runs) {
     const RunStatistics& statistics = run->statistics();
@@ -91,12 +102,23 @@ nlohmann::json summarize(const CompareOptions& options, const Runs& runs) {
                        {"speedup_range", {over_first.lowest, over_first.highest}},
                        {"bubble_fraction", statistics.bubble_fraction()},
                        {"per_stage", statistics.per_stage()}});
+    if (const auto overhead = run->overhead()) {
+      const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
+      methods.back()["overhead"] = {{"task_s", seconds(overhead->task)}, {"hop_s", seconds(overhead->hop)}};
+    }
     if (const auto sha256 = run->parameters_sha256()) methods.back()["parameters_sha256"] = *sha256;
   }
   return {{"config", config}, {"methods", methods}};
 }
 
-void report(const Runs& runs) {
+/// Bytes at the peak of each stage; nothing if what a microbatch takes was not given.
+std::vector<std::uint64_t> memory_of(const CompareOptions& options, std::span<const std::uint32_t> peaks) {
+  const std::vector<std::uint64_t> bytes = options.run.limit.bytes(peaks.size());
+  const std::vector<std::uint32_t> chunks(peaks.size(), options.run.pipeline.chunks_per_stage);
+  return bytes.empty() ? std::vector<std::uint64_t>{} : peak_memory(peaks, bytes, chunks);
+}
+
+void report(const CompareOptions& options, const Runs& runs) {
   fmt::print("\n{:<12}  {:>12}  {:>8}  {:>13}  {:>7}  {:>9}  {:>9}\n", "method", "median", "speed-up",
              "range", "bubble", "in flight", "reordered");
   for (const auto& run : runs) {
@@ -113,6 +135,19 @@ void report(const Runs& runs) {
                over_first.highest, 100 * statistics.bubble_fraction(), peak, reordered);
   }
   fmt::print("\n");
+  for (const auto& run : runs) {
+    const std::optional<sim::Overhead> overhead = run->overhead();
+    if (!overhead) continue;
+    fmt::print("{:<12}  what the runtime adds, for simulate: --overhead task={}us,hop={}us\n", run->name(),
+               overhead->task / std::chrono::microseconds(1), overhead->hop / std::chrono::microseconds(1));
+  }
+  if (options.equal_memory || !options.run.limit.activation_bytes.empty()) {
+    for (const auto& run : runs) {
+      const auto peaks = run->statistics().peaks_in_flight();
+      fmt::print("{:<12}  {}\n", run->name(), peak_text(peaks, memory_of(options, peaks)));
+    }
+  }
+  fmt::print("\n");
 }
 
 void run_compare(CompareOptions& options, CLI::App& command) {
@@ -127,7 +162,7 @@ void run_compare(CompareOptions& options, CLI::App& command) {
     results.decisions.push_back(run->decisions());
     if (auto recorded = run->recorded()) results.recorded.push_back(std::move(*recorded));
   }
-  report(runs);
+  report(options, runs);
   write_results(options.run.output, results);
 }
 
@@ -146,6 +181,8 @@ void add_compare(CLI::App& app) {
   command->add_option("--iterations", options->iterations, "Measured iterations of each method")
       ->check(check_whole_number)
       ->capture_default_str();
+  command->add_flag("--equal-memory", options->equal_memory,
+                    "Every method has, stage by stage, the slots that the first one, a schedule, needs");
   command->add_option("--config", options->config, "Read options from a TOML file; the command line wins");
   options->run.declare(*command);
   command->footer(

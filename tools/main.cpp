@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   sluice::tools::add_train(app);
   sluice::tools::add_compare(app);
+  sluice::tools::add_simulate(app);
   sluice::tools::add_schedule(app);
   sluice::tools::add_trace(app);
   try {

@@ -4,21 +4,28 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
+#include "input_file.hpp"
+#include "limits.hpp"
 #include "sluice/error.hpp"
+#include "sluice/schedule_csv.hpp"
 
 namespace sluice::tools {
 namespace {
 
 constexpr std::string_view kAsHint = "hint:";
+constexpr std::string_view kAuto = "auto";
+constexpr std::string_view kFile = "csv:";
 
 bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 [[noreturn]] void refuse(const char* field, std::string_view name) {
-  throw ConfigError(field, fmt::format("'{}' is not one of {}", name, fmt::join(Method::names(), ", ")));
+  throw ConfigError(field, fmt::format("'{}' is not one of {}, csv:FILE, hint:SCHEDULE", name,
+                                       fmt::join(Method::names(), ", ")));
 }
 
 bool has_weight_grads(const Schedule& schedule) {
@@ -34,40 +41,71 @@ bool has_weight_grads(const Schedule& schedule) {
 
 /// What a method's name stands for.
 struct Method::Plan {
-  enum class Kind : std::uint8_t { Hint, ScheduleAsHint, Schedule };
+  enum class Kind : std::uint8_t { Hint, Auto, ScheduleAsHint, Schedule };
 
   std::string name;
   Kind kind = Kind::Hint;
   /// Of the hint or the schedule.
   std::string source;
+  /// The schedule, where it comes from one.
+  std::shared_ptr<const ScheduleFile> file;
 
   static Plan of(std::string_view name) {
     if (name.starts_with(kAsHint)) return as_hint(name, name.substr(kAsHint.size()));
-    if (contains(Hint::names(), name)) return {std::string(name), Kind::Hint, std::string(name)};
-    if (contains(Schedule::names(), name)) return {std::string(name), Kind::Schedule, std::string(name)};
+    if (name == kAuto || contains(Hint::names(), name)) return as_hint(name, name);
+    if (name.starts_with(kFile) || contains(Schedule::names(), name)) return fixed(name);
     refuse("methods", name);
   }
 
   static Plan as_hint(std::string_view name, std::string_view source) {
-    if (contains(Hint::names(), source)) return {std::string(name), Kind::Hint, std::string(source)};
-    if (contains(Schedule::names(), source))
-      return {std::string(name), Kind::ScheduleAsHint, std::string(source)};
+    if (source == kAuto) return {std::string(name), Kind::Auto, "bfw", nullptr};
+    if (contains(Hint::names(), source)) return {std::string(name), Kind::Hint, std::string(source), nullptr};
+    if (source.starts_with(kFile) || contains(Schedule::names(), source))
+      return {std::string(name), Kind::ScheduleAsHint, std::string(source), load(source)};
     refuse("hint", source);
   }
 
   static Plan fixed(std::string_view name) {
-    if (contains(Schedule::names(), name)) return {std::string(name), Kind::Schedule, std::string(name)};
-    throw ConfigError("schedule",
-                      fmt::format("'{}' is not one of {}", name, fmt::join(Schedule::names(), ", ")));
+    if (name.starts_with(kFile) || contains(Schedule::names(), name))
+      return {std::string(name), Kind::Schedule, std::string(name), load(name)};
+    throw ConfigError(
+        "schedule", fmt::format("'{}' is not one of {}, csv:FILE", name, fmt::join(Schedule::names(), ", ")));
   }
 
+  static std::shared_ptr<const ScheduleFile> load(std::string_view source) {
+    if (!source.starts_with(kFile)) return nullptr;
+    const std::string path(source.substr(kFile.size()));
+    return std::make_shared<ScheduleFile>(parse_schedule_csv(read_file("schedule", path), path));
+  }
+
+  [[nodiscard]] bool by_hint() const { return kind == Kind::Hint || kind == Kind::Auto; }
+
   [[nodiscard]] bool splits(const std::optional<Schedule>& schedule) const {
-    if (kind == Kind::Hint) return source == "bfw";
+    if (by_hint()) return source == "bfw" || source == "pace";
     return kind == Kind::ScheduleAsHint && has_weight_grads(*schedule);
   }
 
+  [[nodiscard]] Schedule schedule(const Pipeline& pipeline) const {
+    if (!file) return Schedule::named(source, pipeline);
+    const auto differs = [&](const std::string& what) {
+      throw ConfigError("schedule", fmt::format("{} {}", source.substr(kFile.size()), what));
+    };
+    if (file->microbatches != pipeline.microbatches()) {
+      differs(fmt::format("has {} microbatches, not {}", file->microbatches, pipeline.microbatches()));
+    }
+    if (file->chunks() != pipeline.chunks())
+      differs(fmt::format("has {} chunks, not {}", file->chunks(), pipeline.chunks()));
+    for (std::uint32_t chunk = 0; chunk < file->chunks(); ++chunk) {
+      const StageId stage = pipeline.stage_of(static_cast<Chunk>(chunk));
+      if (file->placement[chunk] == stage) continue;
+      differs(fmt::format("has chunk {} on rank {}, not on {}", chunk, file->placement[chunk], stage));
+    }
+    return file->schedule;
+  }
+
   [[nodiscard]] Pipeline pipeline(const PipelineSettings& settings) const {
-    if (kind != Kind::Hint && Schedule::placement(source) == Placement::V) {
+    if (file) return file_pipeline(settings);
+    if (!by_hint() && Schedule::placement(source) == Placement::V) {
       if (settings.chunks_per_stage != 2) {
         throw ConfigError("chunks-per-stage",
                           fmt::format("{} has 2 chunks a stage, not {}", source, settings.chunks_per_stage));
@@ -75,6 +113,23 @@ struct Method::Plan {
       return Pipeline::v_shape(settings.stages, settings.microbatches);
     }
     return Pipeline::interleaved(settings.stages, settings.chunks_per_stage, settings.microbatches);
+  }
+
+  /// The settings size the work, so the file must agree with them.
+  [[nodiscard]] Pipeline file_pipeline(const PipelineSettings& settings) const {
+    Pipeline pipeline = file->pipeline();
+    const auto check = [&](const char* field, std::uint32_t given, std::uint32_t needed) {
+      if (given == needed) return;
+      throw ConfigError(field,
+                        fmt::format("{} needs {}, not {}", source.substr(kFile.size()), needed, given));
+    };
+    check("stages", settings.stages, pipeline.stages());
+    check("microbatches", settings.microbatches, pipeline.microbatches());
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
+      check("chunks-per-stage", settings.chunks_per_stage,
+            static_cast<std::uint32_t>(pipeline.chunks_of(stage).size()));
+    }
+    return pipeline;
   }
 };
 
@@ -100,19 +155,20 @@ Method Method::schedule(std::string_view name, const PipelineSettings& settings)
 
 std::vector<std::string> Method::names() {
   std::vector<std::string> names(Hint::names().begin(), Hint::names().end());
+  names.emplace_back(kAuto);
   names.insert(names.end(), Schedule::names().begin(), Schedule::names().end());
   return names;
 }
 
 Method::Method(const Plan& plan, const Pipeline& pipeline, const MethodSettings& settings)
-    : name_(plan.name), pipeline_(pipeline), settings_(settings) {
+    : name_(plan.name), adapts_(plan.kind == Plan::Kind::Auto), pipeline_(pipeline), settings_(settings) {
   std::optional<Schedule> schedule;
-  if (plan.kind != Plan::Kind::Hint) schedule = Schedule::named(plan.source, pipeline_);
+  if (!plan.by_hint()) schedule = plan.schedule(pipeline_);
   if (plan.splits(schedule)) pipeline_ = pipeline_.with_split(true);
   if (plan.kind == Plan::Kind::Schedule) policies_ = Policy::fixed(*schedule, pipeline_, settings.rules);
+  if (plan.kind == Plan::Kind::ScheduleAsHint) schedule->validate(pipeline_);
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
-    if (plan.kind == Plan::Kind::Hint)
-      policies_.push_back(Policy::readiness(Hint::named(plan.source, pipeline_, stage)));
+    if (plan.by_hint()) policies_.push_back(Policy::readiness(Hint::named(plan.source, pipeline_, stage)));
     if (plan.kind == Plan::Kind::ScheduleAsHint)
       policies_.push_back(Policy::readiness(Hint::from_schedule(*schedule, pipeline_, stage)));
     // Refuses a limit that the stage cannot have.
@@ -120,6 +176,28 @@ Method::Method(const Plan& plan, const Pipeline& pipeline, const MethodSettings&
         policies_[stage].slots(pipeline_, stage, settings.limits[stage], settings.rules);
   }
   if (plan.kind == Plan::Kind::Schedule && settings.limit_given) check_limits(*schedule);
+}
+
+sim::AutoHint Method::auto_hint(std::uint32_t depth, sim::GroupSettings group) const {
+  std::vector<DispatcherConfig> configs;
+  for (StageId stage = 0; stage < pipeline_.stages(); ++stage) configs.push_back(config(stage));
+  return {pipeline_, std::move(configs), depth, group};
+}
+
+MethodSettings Method::equal_memory() const {
+  MethodSettings settings{{}, true, settings_.rules};
+  for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
+    if (policies_[stage].mode() != Mode::Fixed) {
+      throw ConfigError("equal-memory",
+                        fmt::format("the first method must be a schedule, but what {} holds in flight depends "
+                                    "on the run",
+                                    name_));
+    }
+    const auto chunks = static_cast<std::uint32_t>(pipeline_.chunks_of(stage).size());
+    settings.limits.push_back(
+        limit_of_slots(policies_[stage].slots(pipeline_, stage, chunks, Rules{}), chunks));
+  }
+  return settings;
 }
 
 DispatcherConfig Method::config(StageId stage) const {
@@ -145,7 +223,9 @@ void Method::check_limits(const Schedule& schedule) const {
 }
 
 MethodSettings method_settings(const PipelineSettings& settings) {
-  return {std::vector<std::uint32_t>(settings.stages, settings.limit), settings.limit_given, settings.rules};
+  std::vector<std::uint32_t> limits = settings.limits;
+  if (limits.empty()) limits.assign(settings.stages, DispatcherConfig{}.limit);
+  return {std::move(limits), settings.limit_given, settings.rules};
 }
 
 }  // namespace sluice::tools

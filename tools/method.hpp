@@ -7,6 +7,7 @@
 
 #include "sluice/dispatcher.hpp"
 #include "sluice/pipeline.hpp"
+#include "sluice/sim/auto_hint.hpp"
 
 namespace sluice::tools {
 
@@ -15,8 +16,9 @@ struct PipelineSettings {
   std::uint32_t stages = 4;
   std::uint32_t chunks_per_stage = 1;
   std::uint32_t microbatches = 16;
-  std::uint32_t limit = 32;
-  /// The limit was asked for, not defaulted: a schedule that needs more is refused.
+  /// Most microbatches in flight, one entry a stage; empty for the default on every stage.
+  std::vector<std::uint32_t> limits;
+  /// The limits were asked for, not defaulted: a schedule that needs more is refused.
   bool limit_given = false;
   Rules rules{};
 };
@@ -32,7 +34,8 @@ struct MethodSettings {
 
 /// A way of ordering the work of a pipeline: a hint run readiness-first, or a fixed schedule.
 ///
-/// Its name is that of a hint or a schedule; `hint:SCHEDULE` runs a schedule's order as a hint.
+/// Its name is that of a hint or a schedule, `csv:FILE` for a schedule in PyTorch's notation, `hint:NAME` or
+/// `hint:csv:FILE` for a schedule's order as a hint, or `auto` for a hint that follows what is measured.
 class Method {
  public:
   /// @param pipeline with backwards that are not split; the method splits them where it has to
@@ -53,9 +56,17 @@ class Method {
   [[nodiscard]] static std::vector<std::string> names();
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// The hint is to be ranked anew between iterations: `auto_hint` says how.
+  [[nodiscard]] bool adapts() const noexcept { return adapts_; }
+  /// @param depth launched tasks a device holds at once
+  [[nodiscard]] sim::AutoHint auto_hint(std::uint32_t depth, sim::GroupSettings group = {}) const;
   [[nodiscard]] const Pipeline& pipeline() const noexcept { return pipeline_; }
   [[nodiscard]] const MethodSettings& settings() const noexcept { return settings_; }
   [[nodiscard]] const Policy& policy(StageId stage) const { return policies_[stage]; }
+  /// The settings with limits that give each stage the slots this method's schedule needs and no more:
+  /// under them all methods are compared at equal memory.
+  /// @throws ConfigError naming `equal-memory` for a hint: what it holds depends on the run
+  [[nodiscard]] MethodSettings equal_memory() const;
   /// Limit, rules and place of a stage's dispatcher.
   [[nodiscard]] DispatcherConfig config(StageId stage) const;
 
@@ -65,13 +76,14 @@ class Method {
   void check_limits(const Schedule& schedule) const;
 
   std::string name_;
+  bool adapts_ = false;
   Pipeline pipeline_;
   MethodSettings settings_;
   /// One a stage.
   std::vector<Policy> policies_;
 };
 
-/// The settings' limit on every stage.
+/// The settings' limits.
 [[nodiscard]] MethodSettings method_settings(const PipelineSettings& settings);
 
 }  // namespace sluice::tools

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -28,17 +30,34 @@ host::IterationReport run_or_leave(host::ThreadedRun& run, const Iteration& iter
 MethodRun::MethodRun(const RunOptions& options, const Method& method)
     : method_(method),
       keep_decisions_(!options.output.decisions.empty()),
+      keep_recording_(!options.output.record.empty()),
       statistics_(method.name(), method.pipeline().stages()),
       decisions_({{"method", method.name()}, {"stages", nlohmann::json::array()}}) {
   for (std::uint32_t stage = 0; stage < method.pipeline().stages(); ++stage)
     decisions_["stages"].push_back(nlohmann::json::array());
   host::Workload workload = make_workload(options);
   host::ThreadedRunOptions threaded = options.threaded();
-  if (!options.output.record.empty()) {
+  threaded.limits = method_.settings().limits;
+  if (options.emulated() && !options.delays().uses_average()) {
+    message_time_ = [delays = options.delays(), seed = options.seed](const MessageId& id) {
+      return std::optional(delays.draw(seed, id, Duration{0}));
+    };
+  }
+  if (keep_recording_ || message_time_) {
     const MethodSettings& settings = method_.settings();
     builder_ = std::make_unique<trace::RunBuilder>(trace::RecordedRun{
         method_.name(), method_.pipeline(), settings.limits, settings.rules, options.launch_ahead});
     threaded.recorders = builder_->recorders();
+  }
+  if (method_.adapts()) {
+    adaptation_ = std::make_unique<Adaptation>(
+        Adaptation{{}, {}, sim::Measurements(method_.pipeline()), method_.auto_hint(options.launch_ahead)});
+    if (!builder_) {
+      for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
+        adaptation_->own.emplace_back(Recorder::room_for_iteration(method_.pipeline(), stage));
+      for (Recorder& recorder : adaptation_->own) threaded.recorders.push_back(&recorder);
+    }
+    adaptation_->recorders = threaded.recorders;
   }
   run_ = std::make_unique<host::ThreadedRun>(
       method_.pipeline(), [this](StageId stage) { return method_.policy(stage); }, std::move(workload),
@@ -60,6 +79,7 @@ host::Workload MethodRun::make_workload(const RunOptions& options) {
 
 void MethodRun::run(const Iteration& iteration, bool measure) {
   const host::IterationReport report = run_or_leave(*run_, iteration);
+  if (adaptation_ && iteration.kind == IterationKind::Training) adapt();
   if (measure) {
     std::vector<std::span<const Decision>> logs;
     for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
@@ -71,6 +91,14 @@ void MethodRun::run(const Iteration& iteration, bool measure) {
     builder_->drop();
   }
   for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage) run_->log(stage).clear();
+}
+
+void MethodRun::adapt() {
+  adaptation_->measured.add(adaptation_->recorders);
+  for (Recorder& recorder : adaptation_->own) recorder.clear();
+  if (!adaptation_->hint.update(adaptation_->measured)) return;
+  for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
+    run_->rank_by(stage, adaptation_->hint.hints()[stage]);
 }
 
 void MethodRun::keep_decisions() {
@@ -85,7 +113,19 @@ std::optional<double> MethodRun::loss() const {
 }
 
 std::optional<trace::RecordedRun> MethodRun::recorded() const {
-  return builder_ ? std::optional(builder_->run()) : std::nullopt;
+  return keep_recording_ ? std::optional(builder_->run()) : std::nullopt;
+}
+
+std::optional<sim::Overhead> MethodRun::overhead() const {
+  if (!message_time_) return std::nullopt;
+  const trace::StartOverhead measured = trace::start_overhead(builder_->run(), message_time_);
+  const auto rounded = [](double seconds) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(0.0, seconds)));
+  };
+  // A message leaves when the end of its task has been dealt with.
+  const double task_s = measured.bound_by_stage.mean_s;
+  const double hop_s = measured.bound_by_message.count > 0 ? measured.bound_by_message.mean_s - task_s : 0;
+  return sim::Overhead{rounded(task_s), rounded(hop_s)};
 }
 
 std::optional<std::string> MethodRun::parameters_sha256() const {

@@ -4,13 +4,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gpt_workload.hpp"
 #include "method.hpp"
 #include "options.hpp"
 #include "run_statistics.hpp"
 #include "sluice/host/threaded_run.hpp"
+#include "sluice/sim/auto_hint.hpp"
 #include "sluice/trace/run_builder.hpp"
+#include "sluice/trace/run_summary.hpp"
 
 namespace sluice::tools {
 
@@ -34,17 +37,33 @@ class MethodRun {
   [[nodiscard]] const nlohmann::json& decisions() const noexcept { return decisions_; }
   /// The measured iterations as recorded, if that was asked for.
   [[nodiscard]] std::optional<trace::RecordedRun> recorded() const;
+  /// What the runtime added to the emulated devices and delays; nothing where these are not known.
+  [[nodiscard]] std::optional<sim::Overhead> overhead() const;
 
  private:
   host::Workload make_workload(const RunOptions& options);
   void keep_decisions();
+  void adapt();
+
+  /// Measures and ranks anew between iterations.
+  struct Adaptation {
+    std::vector<Recorder> own;
+    std::vector<Recorder*> recorders;
+    sim::Measurements measured;
+    sim::AutoHint hint;
+  };
 
   Method method_;
   bool keep_decisions_;
+  bool keep_recording_;
+  /// How late a message of the run is meant to be, where that follows from its name alone.
+  trace::MessageTime message_time_;
   std::unique_ptr<GptWorkload> model_;
   RunStatistics statistics_;
   nlohmann::json decisions_;
   std::unique_ptr<trace::RunBuilder> builder_;
+  /// Only of a method that adapts.
+  std::unique_ptr<Adaptation> adaptation_;
   std::unique_ptr<host::ThreadedRun> run_;
 };
 

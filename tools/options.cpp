@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <system_error>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr double kLongestStallTimeout = 1e6;
 constexpr std::uint32_t kDeepest = 64;
+constexpr std::uint32_t kMostStages = std::numeric_limits<StageId>::max();
 
 void declare_model(CLI::App& command, ModelOptions& model) {
   constexpr const char* group = "Model and training";
@@ -48,6 +50,30 @@ void declare_model(CLI::App& command, ModelOptions& model) {
       ->group(group);
 }
 
+/// One path for all spellings of a file.
+std::filesystem::path identity_of(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path identity =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+  return ignored ? std::filesystem::path(path) : identity;
+}
+
+/// A device or a pipe takes whatever is written to it.
+bool shareable(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+/// One number where all stages have the same.
+nlohmann::json one_or_all(const std::vector<std::uint32_t>& limits) {
+  const auto differs = [&](std::uint32_t limit) { return limit != limits.front(); };
+  if (limits.empty() || std::any_of(limits.begin(), limits.end(), differs)) return limits;
+  return limits.front();
+}
+
+}  // namespace
+
 void declare_output(CLI::App& command, OutputOptions& output) {
   constexpr const char* group = "Results";
   command.add_option("--json", output.json, "Write the results as JSON")->group(group);
@@ -65,23 +91,6 @@ void declare_output(CLI::App& command, OutputOptions& output) {
                   "Record the run: tasks, messages and decisions, for `sluice trace`")
       ->group(group);
 }
-
-/// One path for all spellings of a file.
-std::filesystem::path identity_of(const std::string& path) {
-  std::error_code ignored;
-  const std::filesystem::path identity =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
-  return ignored ? std::filesystem::path(path) : identity;
-}
-
-/// A device or a pipe takes whatever is written to it.
-bool shareable(const std::string& path) {
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-}
-
-}  // namespace
 
 Rules parse_rules(const std::string& rules, const std::string& accumulate, bool accumulate_given) {
   if (rules != "default" && rules != "paper")
@@ -129,7 +138,7 @@ void OutputOptions::check(const std::vector<std::string>& inputs) const {
   }
 }
 
-void RunOptions::declare(CLI::App& command) {
+void PipelineOptions::declare(CLI::App& command) {
   constexpr const char* group = "Pipeline";
   command.add_option("--stages", pipeline.stages, "Pipeline stages, one rank each")
       ->capture_default_str()
@@ -140,9 +149,7 @@ void RunOptions::declare(CLI::App& command) {
   command.add_option("--microbatches", pipeline.microbatches, "Microbatches of one step")
       ->capture_default_str()
       ->group(group);
-  command.add_option("--limit", pipeline.limit, "Most microbatches in flight on a stage")
-      ->capture_default_str()
-      ->group(group);
+  limit.declare(command);
   command.add_option("--rules", rules, "Rules of a round: default, or paper for those of RRFP")
       ->capture_default_str()
       ->group(group);
@@ -161,27 +168,58 @@ void RunOptions::declare(CLI::App& command) {
   command.add_option("--jitter", jitter, "Delay messages: j0, j1, j2, j3 or tail:p,mean_ms")
       ->capture_default_str()
       ->group(group);
+  command
+      .add_option("--jitter-average", jitter_average,
+                  "Compute time that j1 to j3 go by: measured by each stage, or the nominal one of --emulate")
+      ->capture_default_str()
+      ->group(group);
   command.add_option("--seed", seed, "Seed of weights, data, dropout and delays")
       ->check(check_whole_number)
       ->capture_default_str()
       ->group(group);
+}
+
+void RunOptions::declare(CLI::App& command) {
+  PipelineOptions::declare(command);
   command
       .add_option("--stall-timeout", stall_timeout_s,
                   "Seconds without progress on any stage before a run is given up")
       ->capture_default_str()
-      ->group(group);
+      ->group("Pipeline");
   declare_model(command, model);
   declare_output(command, output);
 }
 
-void RunOptions::finish(const CLI::App& command) {
+void PipelineOptions::finish(const CLI::App& command) {
   refuse_empty_values(command);
-  pipeline.limit_given = command.count("--limit") > 0;
+  pipeline.limit_given = LimitOptions::given(command);
   pipeline.rules = parse_rules(rules, accumulate, command.count("--accumulate") > 0);
   delays_ = host::DelayModel::parse(jitter);
   if (command.count("--emulate") > 0) durations_ = host::DurationModel::parse(emulate);
   if (launch_ahead == 0 || launch_ahead > kDeepest)
     throw ConfigError("launch-ahead", fmt::format("must be 1 to {}", kDeepest));
+  if (jitter_average != "measured" && jitter_average != "nominal") {
+    throw ConfigError("jitter-average", fmt::format("'{}' is not one of measured, nominal", jitter_average));
+  }
+  if (jitter_average == "nominal" && !emulated())
+    throw ConfigError("jitter-average", "only emulated devices have a nominal compute time");
+}
+
+void PipelineOptions::set_limits(const CLI::App& command) {
+  if (pipeline.stages > kMostStages) return;  // no such pipeline can be built
+  const std::vector<std::uint32_t> chunks(std::max(pipeline.stages, 1U),
+                                          std::max(pipeline.chunks_per_stage, 1U));
+  pipeline.limits = limit.limits(command, chunks, pipeline.microbatches);
+}
+
+std::optional<Duration> PipelineOptions::nominal_compute() const {
+  if (jitter_average == "measured") return std::nullopt;
+  return (durations_->forward() + durations_->backward()) / (2 * pipeline.chunks_per_stage);
+}
+
+void RunOptions::finish(const CLI::App& command) {
+  PipelineOptions::finish(command);
+  set_limits(command);
   if (!(stall_timeout_s > 0 && stall_timeout_s <= kLongestStallTimeout)) {
     throw ConfigError("stall-timeout", fmt::format("must be above 0 and at most {} s", kLongestStallTimeout));
   }
@@ -193,35 +231,37 @@ void RunOptions::finish(const CLI::App& command) {
 
 host::ThreadedRunOptions RunOptions::threaded() const {
   host::ThreadedRunOptions options;
-  options.limit = pipeline.limit;
   options.rules = pipeline.rules;
   options.depth = launch_ahead;
-  options.delays = delays_;
+  options.delays = delays();
+  options.nominal_compute = nominal_compute();
   options.seed = seed;
   options.stall_timeout =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(stall_timeout_s));
   options.record_decisions = true;
-  // Measured times would depend on the method: an input gradient alone is shorter than a whole backward.
-  if (durations_)
-    options.nominal_compute =
-        (durations_->forward() + durations_->backward()) / (2 * pipeline.chunks_per_stage);
   return options;
 }
 
-nlohmann::json RunOptions::to_json() const {
+nlohmann::json PipelineOptions::to_json() const {
   nlohmann::json json = {{"stages", pipeline.stages},
                          {"chunks_per_stage", pipeline.chunks_per_stage},
                          {"microbatches", pipeline.microbatches},
-                         {"limit", pipeline.limit},
+                         {"limit", one_or_all(pipeline.limits)},
                          {"rules", rules},
                          {"accumulate", pipeline.rules.ordered_accumulation ? "order" : "any"},
                          {"launch_ahead", launch_ahead},
                          {"jitter", jitter},
+                         {"jitter_average", jitter_average},
                          {"seed", seed}};
-  if (emulated()) {
-    json["emulate"] = emulate;
-    return json;
-  }
+  if (emulated()) json["emulate"] = emulate;
+  if (!limit.memory_limit.empty()) json["memory_limit"] = limit.memory_limit;
+  if (!limit.activation_bytes.empty()) json["activation_bytes"] = limit.activation_bytes;
+  return json;
+}
+
+nlohmann::json RunOptions::to_json() const {
+  nlohmann::json json = PipelineOptions::to_json();
+  if (emulated()) return json;
   json.update({{"text", model.text},
                {"layers", model.layers},
                {"width", model.width},

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "limits.hpp"
 #include "method.hpp"
 #include "sluice/host/delay_model.hpp"
 #include "sluice/host/duration_model.hpp"
@@ -65,6 +66,7 @@ void refuse_empty_values(const CLI::App& command);
 /// What `train`, `compare` and `simulate` have in common.
 struct PipelineOptions {
   PipelineSettings pipeline;
+  LimitOptions limit;
   std::string emulate;
   std::string jitter = "j0";
   std::string jitter_average = "measured";
@@ -78,6 +80,9 @@ struct PipelineOptions {
   /// Applies what follows from several options. Call once after parsing.
   /// @throws ConfigError naming the field
   void finish(const CLI::App& command);
+  /// Applies the limits to the pipeline that the options describe, after `finish`.
+  /// @throws ConfigError naming the field
+  void set_limits(const CLI::App& command);
 
   [[nodiscard]] bool emulated() const noexcept { return !emulate.empty(); }
   [[nodiscard]] const host::DurationModel& durations() const { return *durations_; }

@@ -64,6 +64,12 @@ void RunStatistics::keep_spans(const Iteration& iteration, const host::Iteration
   }
 }
 
+std::vector<std::uint32_t> RunStatistics::peaks_in_flight() const {
+  std::vector<std::uint32_t> peaks;
+  for (const StageStatistics& stage : stages_) peaks.push_back(stage.peak_in_flight);
+  return peaks;
+}
+
 double RunStatistics::median_seconds() const {
   std::vector<double> sorted = iteration_seconds_;
   if (sorted.empty()) return 0.0;

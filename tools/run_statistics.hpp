@@ -46,6 +46,8 @@ class RunStatistics {
   [[nodiscard]] double bubble_fraction() const;
   [[nodiscard]] double last_bubble_fraction() const noexcept { return last_bubble_; }
   [[nodiscard]] std::span<const StageStatistics> stages() const noexcept { return stages_; }
+  /// Most (chunk, microbatch) pairs in flight on each stage.
+  [[nodiscard]] std::vector<std::uint32_t> peaks_in_flight() const;
 
   /// `per_stage[]` of the results.
   [[nodiscard]] nlohmann::json per_stage() const;

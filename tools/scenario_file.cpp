@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "options.hpp"
 #include "sluice/error.hpp"
 #include "toml_reader.hpp"
 #include "units.hpp"
@@ -168,8 +169,8 @@ void read_sizes(TomlReader& file, sim::Scenario& scenario) {
     }
     size.sigma = table.number("sigma", 0, host::DurationModel::kMaxSigma).value_or(0);
     const std::size_t microbatches = scenario.pipeline.microbatches();
-    size.factors =
-        table.numbers("factors", 1e-6, host::DurationModel::kLargestSize, microbatches).value_or(std::vector<double>{});
+    size.factors = table.numbers("factors", 1e-6, host::DurationModel::kLargestSize, microbatches)
+                       .value_or(std::vector<double>{});
     if (table.has("factors") && size.factors.size() != microbatches) {
       table.refuse("factors",
                    fmt::format("has {} entries for {} microbatches", size.factors.size(), microbatches));
@@ -253,36 +254,26 @@ void read_settings(TomlReader& file, sim::Scenario& scenario) {
   scenario.name = file.text("name").value_or("");
   read_limit(file, scenario);
   const std::string rules = file.text("rules").value_or("default");
-  const auto accumulate = file.text("accumulate");
-  scenario.rules =
-      located(file, file.has("rules") ? "rules" : "accumulate", [&] { return parse_rules(rules, accumulate); });
-  if (const auto depth = file.whole("launch-ahead", 1, 64)) scenario.depth = static_cast<std::uint32_t>(*depth);
+  const std::string accumulate = file.text("accumulate").value_or("order");
+  scenario.rules = located(file, file.has("rules") ? "rules" : "accumulate",
+                           [&] { return parse_rules(rules, accumulate, file.has("accumulate")); });
+  if (const auto depth = file.whole("launch-ahead", 1, 64))
+    scenario.depth = static_cast<std::uint32_t>(*depth);
   if (const auto replicas = file.whole("replicas", 1, sim::Scenario::kMostReplicas))
     scenario.replicas = static_cast<std::uint32_t>(*replicas);
-  if (const auto seed = file.whole("seed", 0, std::numeric_limits<std::int64_t>::max())) scenario.seed = *seed;
+  if (const auto seed = file.whole("seed", 0, std::numeric_limits<std::int64_t>::max()))
+    scenario.seed = *seed;
   if (file.one_of("jitter-average", {"measured", "nominal"}) == std::size_t{1})
     scenario.nominal_compute = nominal_compute(scenario.times);
 }
 
 }  // namespace
 
-Rules parse_rules(const std::string& rules, const std::optional<std::string>& accumulate) {
-  if (rules != "default" && rules != "paper")
-    throw ConfigError("rules", fmt::format("{} is not one of default, paper", quoted(rules)));
-  if (accumulate && *accumulate != "order" && *accumulate != "any")
-    throw ConfigError("accumulate", fmt::format("{} is not one of order, any", quoted(*accumulate)));
-  if (rules == "paper" && accumulate && *accumulate == "order")
-    throw ConfigError("accumulate", "the published rules accumulate in any order");
-  Rules parsed = rules == "paper" ? Rules::paper() : Rules{};
-  if (accumulate && *accumulate == "any") parsed.ordered_accumulation = false;
-  return parsed;
-}
-
 sim::Skew parse_skew(const std::string& field, std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
   if (colon == std::string_view::npos || (kind != "exponential" && kind != "uniform")) {
-    throw ConfigError(field, fmt::format("{} is not exponential:MEAN or uniform:MEAN", quoted(text)));
+    throw ConfigError(field, fmt::format("{} is not exponential:MEAN or uniform:MEAN", in_quotes(text)));
   }
   return {kind == "uniform" ? sim::Skew::Kind::Uniform : sim::Skew::Kind::Exponential,
           parse_duration(field, text.substr(colon + 1))};

@@ -25,10 +25,6 @@ struct ScenarioFile {
 /// @throws ConfigError naming `scenario` if the file cannot be read, else as `parse_scenario`
 [[nodiscard]] ScenarioFile read_scenario(const std::string& path);
 
-/// Rules by name, `default` or `paper`, and accumulation in `order` or `any`.
-/// @throws ConfigError naming `rules` or `accumulate`
-[[nodiscard]] Rules parse_rules(const std::string& rules, const std::optional<std::string>& accumulate);
-
 /// Reads `exponential:200us` or `uniform:200us`, the mean.
 /// @throws ConfigError naming `field`
 [[nodiscard]] sim::Skew parse_skew(const std::string& field, std::string_view text);

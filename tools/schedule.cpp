@@ -18,7 +18,7 @@ namespace sluice::tools {
 namespace {
 
 /// A grid wider than this is not printed.
-constexpr std::size_t kGridWidth = 200;
+constexpr std::size_t kGridWidth = 240;
 
 struct ScheduleOptions {
   std::string source;

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what the build needs, where it is missing, and sets SLUICE_TORCH_CMAKE to LibTorch's CMake folder.
 #
-# usage: source tools/setup.sh [tests] [lint]    or    bash tools/setup.sh [tests] [lint]
+# usage: source tools/setup.sh [tests] [lint] [fuzz]    or    bash tools/setup.sh [tests] [lint] [fuzz]
 #   tests   also what the tests and the micro-benchmarks need
 #   lint    also clang-format and clang-tidy
+#   fuzz    also clang and its libFuzzer
 
 set -euo pipefail
 
@@ -23,8 +24,9 @@ sluice_missing_packages() {
     case "$group" in
       tests) wanted+=(python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev) ;;
       lint) wanted+=(clang-format clang-tidy) ;;
+      fuzz) wanted+=(clang libclang-rt-14-dev) ;;
       venv) wanted+=(python3 python3-venv) ;;
-      *) sluice_fail "unknown group '$group' (tests, lint)" ;;
+      *) sluice_fail "unknown group '$group' (tests, lint, fuzz)" ;;
     esac
   done
   local installed

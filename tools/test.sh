@@ -3,7 +3,8 @@
 #
 # usage: tools/test.sh [--full]
 #   (none)    every test that is not slow, in the release build
-#   --full    these, and the slow tests, the sanitizer builds, the format and lint checks, the micro-benchmarks
+#   --full    these, and the slow tests, the sanitizer builds, the fuzz targets, the format and lint checks, the
+#             micro-benchmarks
 
 set -euo pipefail
 case "${1:-}" in
@@ -16,7 +17,7 @@ case "${1:-}" in
 esac
 
 groups=(tests)
-((full)) && groups+=(lint)
+((full)) && groups+=(lint fuzz)
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh" "${groups[@]}"
 cd "$sluice_root"
 
@@ -64,6 +65,7 @@ if ((full)); then
   step "clang-tidy" bash tools/lint.sh --tidy
   step "address and undefined behaviour" build_and_test asan
   step "data races" build_and_test tsan
+  step "fuzzing" build_and_test fuzz
 fi
 
 echo

@@ -19,7 +19,8 @@ namespace {
 /// Characters of a key that are fit for one line.
 std::string printable(std::string_view key) {
   std::string text(key.substr(0, 40));
-  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;
 }
 
@@ -96,7 +97,7 @@ std::optional<std::size_t> TomlReader::one_of(std::string_view key,
   if (!value) return std::nullopt;
   const auto at = std::find(names.begin(), names.end(), *value);
   if (at == names.end())
-    refuse(key, fmt::format("{} is not one of {}", quoted(*value), fmt::join(names, ", ")));
+    refuse(key, fmt::format("{} is not one of {}", in_quotes(*value), fmt::join(names, ", ")));
   return static_cast<std::size_t>(at - names.begin());
 }
 

@@ -1,34 +1,13 @@
 #include "trace_input.hpp"
 
-#include <fmt/format.h>
-
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 
+#include "input_file.hpp"
 #include "sluice/error.hpp"
 #include "sluice/trace/recording_json.hpp"
 
 namespace sluice::tools {
-namespace {
-
-std::string read_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw ConfigError("file", path + " is a folder");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw ConfigError("file",
-                      fmt::format("cannot read {}: {}", path, std::generic_category().message(errno)));
-  }
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return std::move(bytes).str();
-}
-
-}  // namespace
-
 TraceInput TraceInput::parse(const std::string& argument) {
   const std::size_t mark = argument.rfind('#');
   std::error_code ignored;
@@ -37,7 +16,7 @@ TraceInput TraceInput::parse(const std::string& argument) {
 }
 
 trace::Recording load_recording(const std::string& path) {
-  const std::string bytes = read_file(path);
+  const std::string bytes = read_file("file", path);
   try {
     return trace::read_recording(bytes);
   } catch (const ConfigError& error) {

@@ -16,7 +16,7 @@ struct TraceInput {
   [[nodiscard]] static TraceInput parse(const std::string& argument);
 };
 
-/// @throws ConfigError naming the file and the entry at fault, Error if it cannot be read
+/// @throws ConfigError naming the file and the entry at fault, or `file` if it cannot be read
 [[nodiscard]] trace::Recording load_recording(const std::string& path);
 
 /// The run that the input names.

@@ -12,9 +12,9 @@
 #include "progress_bar.hpp"
 #include "sluice/error.hpp"
 #include "sluice/host/duration_model.hpp"
-#include "sluice/trace/output_file.hpp"
 #include "trace_commands.hpp"
 #include "trace_input.hpp"
+#include "trace_report.hpp"
 #include "what_if.hpp"
 
 namespace sluice::tools {
@@ -132,7 +132,7 @@ void print(const std::vector<Compared>& results, double recorded_s) {
 }
 
 void run_whatif(const WhatIfOptions& options, const CLI::App& command) {
-  if (!options.json.empty()) trace::check_writable("json", options.json);
+  check_json_path(options.json);
   const TraceInput input = TraceInput::parse(options.file);
   const trace::Recording recording = load_recording(input.path);
   const trace::RecordedRun& run = select_run(recording, input);
@@ -147,13 +147,11 @@ void run_whatif(const WhatIfOptions& options, const CLI::App& command) {
   }
   const std::vector<Compared> results = compare(recording, runs, methods, options, command);
   print(results, total_seconds(run));
-  if (options.json.empty()) return;
   const nlohmann::json json = {{"file", input.path},
                                {"recorded_method", run.method},
                                {"recorded_s", total_seconds(run)},
                                {"predictions", to_json(results)}};
-  trace::write_file_atomically(options.json,
-                               json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_json(options.json, json);
 }
 
 }  // namespace

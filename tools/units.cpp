@@ -21,7 +21,7 @@ constexpr double kLongestNs = std::chrono::duration<double, std::nano>(kLongestT
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 40;
   std::string out = "'";
   for (const char c : text.substr(0, longest)) out += c < ' ' || c > '~' ? '?' : c;
@@ -32,17 +32,17 @@ double parse_nanoseconds(const std::string& field, std::string_view text) {
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range)
-    throw ConfigError(field, fmt::format("{} is out of range", quoted(text)));
+    throw ConfigError(field, fmt::format("{} is out of range", in_quotes(text)));
   const std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
   for (const Unit& known : kUnits) {
     if (error != std::errc{} || unit != known.name) continue;
     const double ns = value * known.ns;
     if (!(ns >= 0 && ns <= kLongestNs))
-      throw ConfigError(field, fmt::format("{} does not lie in 0 to 10 minutes", quoted(text)));
+      throw ConfigError(field, fmt::format("{} does not lie in 0 to 10 minutes", in_quotes(text)));
     return ns;
   }
-  throw ConfigError(
-      field, fmt::format("{} is not a time such as 10ms: a number and ns, us, ms or s", quoted(text)));
+  throw ConfigError(field,
+                    fmt::format("{} is not a time such as 10ms: a number and ns, us, ms or s", in_quotes(text)));
 }
 
 Duration parse_duration(const std::string& field, std::string_view text) {

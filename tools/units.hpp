@@ -16,6 +16,6 @@ inline constexpr Duration kLongestTime = std::chrono::minutes(10);
 [[nodiscard]] Duration parse_duration(const std::string& field, std::string_view text);
 
 /// Text from outside in quotes, fit for a one-line message: shortened, and without control characters.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace sluice::tools

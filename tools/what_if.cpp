@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <memory>
 #include <numeric>
-#include <tuple>
 
+#include "simulation.hpp"
 #include "sluice/error.hpp"
+#include "sluice/sim/auto_hint.hpp"
+#include "sluice/trace/run_summary.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -21,20 +23,6 @@ Duration scaled(Duration duration, double factor) {
   return Duration(std::llround(static_cast<double>(duration.count()) * factor));
 }
 
-/// When the last message that the task needs was in its slot.
-std::map<std::pair<std::uint64_t, Task>, Time> last_arrivals(const RecordedRun& run) {
-  std::map<std::pair<std::uint64_t, Task>, Time> arrivals;
-  for (const RecordedMessage& each : run.messages) {
-    const Edge& edge = run.pipeline.edges()[each.id.edge];
-    const bool activation = each.id.direction == Direction::Activation;
-    const Task task{each.id.microbatch, activation ? edge.to : edge.from,
-                    activation ? Pass::Forward : Pass::Backward};
-    Time& last = arrivals.try_emplace({each.id.iteration, task}, Time{0}).first->second;
-    last = std::max(last, each.arrived);
-  }
-  return arrivals;
-}
-
 /// Virtual time would run over.
 void check_sum(const RecordedRun& run) {
   double sum = 0;
@@ -44,29 +32,6 @@ void check_sum(const RecordedRun& run) {
 }
 
 }  // namespace
-
-Duration measured_start_overhead(const RecordedRun& run) {
-  const auto arrivals = last_arrivals(run);
-  std::vector<const RecordedTask*> ordered;
-  for (const RecordedTask& each : run.tasks) ordered.push_back(&each);
-  std::sort(ordered.begin(), ordered.end(), [](const RecordedTask* a, const RecordedTask* b) {
-    return std::tie(a->stage, a->iteration, a->start) < std::tie(b->stage, b->iteration, b->start);
-  });
-  double sum = 0;
-  std::size_t count = 0;
-  for (std::size_t i = 1; i < ordered.size(); ++i) {
-    const RecordedTask& before = *ordered[i - 1];
-    const RecordedTask& task = *ordered[i];
-    if (before.stage != task.stage || before.iteration != task.iteration || task.start < before.end) continue;
-    const auto arrival = arrivals.find({task.iteration, task.task});
-    const bool has_input = arrival != arrivals.end();
-    // The forward of a source may have waited for the limit, and no message tells.
-    if (has_input ? arrival->second >= before.end : task.task.pass == Pass::Forward) continue;
-    sum += seconds(task.start - before.end);
-    ++count;
-  }
-  return count == 0 ? Duration{0} : Duration(std::llround(1e9 * sum / static_cast<double>(count)));
-}
 
 RecordedTimes::RecordedTimes(const RecordedRun& run, double weight_grad_share)
     : chunks_(run.pipeline.chunks()),
@@ -87,7 +52,7 @@ RecordedTimes::RecordedTimes(const RecordedRun& run, double weight_grad_share)
     messages_[at] = (each.offered - each.sent) + (each.arrived - each.accepted);
   }
   read_shares(weight_grad_share);
-  start_overhead_ = measured_start_overhead(run);
+  start_overhead_ = scaled(std::chrono::seconds(1), trace::start_overhead(run).bound_by_stage.mean_s);
 }
 
 std::size_t RecordedTimes::iteration_at(std::uint64_t index) const {
@@ -155,20 +120,62 @@ double Prediction::total_seconds() const {
   return std::accumulate(iteration_seconds.begin(), iteration_seconds.end(), 0.0);
 }
 
-Prediction predict(const RecordedRun& run, const RecordedTimes& times, const Method& method) {
-  std::vector<sim::StageSetup> setups;
-  for (StageId stage = 0; stage < method.pipeline().stages(); ++stage)
-    setups.push_back({method.config(stage), method.policy(stage)});
+sim::Surroundings recorded_surroundings(const RecordedRun& run, const RecordedTimes& times) {
   sim::Surroundings surroundings;
   surroundings.task_time = [&times](const Launch& launch) { return times.task(launch); };
   surroundings.message_delay = [&times](const sim::Transit& transit) { return times.message(transit.id); };
   surroundings.depth = run.launch_ahead;
   surroundings.overhead.task = times.start_overhead();
-  sim::World world(method.pipeline(), std::move(setups), std::move(surroundings));
+  return surroundings;
+}
+
+namespace {
+
+/// What an adaptive method needs: recorders of its own, and what it learns from them.
+class Adaptation {
+ public:
+  Adaptation(const Method& method, std::uint32_t depth, std::vector<sim::StageSetup>& setups)
+      : measured_(method.pipeline()), hint_(method.auto_hint(depth)) {
+    for (StageId stage = 0; stage < method.pipeline().stages(); ++stage) {
+      recorders_.push_back(
+          std::make_unique<Recorder>(Recorder::room_for_iteration(method.pipeline(), stage)));
+      setups[stage].config.recorder = recorders_.back().get();
+    }
+  }
+
+  void update(sim::World& world) {
+    std::vector<Recorder*> recorders;
+    for (const auto& each : recorders_) recorders.push_back(each.get());
+    measured_.add(recorders);
+    for (Recorder* each : recorders) each->clear();
+    if (!hint_.update(measured_)) return;
+    for (std::size_t stage = 0; stage < recorders.size(); ++stage)
+      world.rank_by(static_cast<StageId>(stage), hint_.hints()[stage]);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Recorder>> recorders_;
+  sim::Measurements measured_;
+  sim::AutoHint hint_;
+};
+
+}  // namespace
+
+Prediction predict(const RecordedRun& run, const RecordedTimes& times, const Method& method) {
+  std::vector<sim::StageSetup> setups = stage_setups(method);
+  std::optional<Adaptation> adaptation;
+  if (method.adapts()) adaptation.emplace(method, run.launch_ahead, setups);
+  sim::World world(method.pipeline(), std::move(setups), recorded_surroundings(run, times));
+  if (adaptation) {
+    // A run has had an iteration to learn from before the first that is measured.
+    world.run(run.iterations.front().iteration);
+    adaptation->update(world);
+  }
   Prediction prediction{method.name(), {}, std::vector<std::uint32_t>(method.pipeline().stages()), 0};
   double busy = 0;
   for (const trace::RecordedIteration& each : run.iterations) {
     prediction.iteration_seconds.push_back(seconds(world.run(each.iteration)));
+    if (adaptation) adaptation->update(world);
     for (StageId stage = 0; stage < method.pipeline().stages(); ++stage) {
       const sim::StageReport report = world.report(stage);
       busy += seconds(report.compute);

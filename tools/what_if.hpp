@@ -53,9 +53,10 @@ class RecordedTimes {
   Duration start_overhead_{0};
 };
 
-/// Mean time from the end of a task to the start of the next one on its stage, over the tasks that were ready
-/// by then.
-[[nodiscard]] Duration measured_start_overhead(const trace::RecordedRun& run);
+/// The devices and links of a recorded run, for a simulation.
+/// @param times outlives the surroundings
+[[nodiscard]] sim::Surroundings recorded_surroundings(const trace::RecordedRun& run,
+                                                      const RecordedTimes& times);
 
 /// A run of one method on recorded times.
 struct Prediction {

@@ -58,12 +58,13 @@ std::vector<Method> methods() {
 
 class HotPath : public ::testing::TestWithParam<Method> {
  protected:
-  [[nodiscard]] DispatcherConfig config() const {
+  [[nodiscard]] DispatcherConfig config() {
     DispatcherConfig config;
     config.rank = config.stage = GetParam().stage;
     config.limit = 8;
     config.rules = GetParam().rules;
     config.record_decisions = GetParam().record;
+    if (GetParam().record) config.recorder = &recorder_;
     return config;
   }
 
@@ -84,6 +85,7 @@ class HotPath : public ::testing::TestWithParam<Method> {
     log_.assign(dispatcher.log().decisions().begin(), dispatcher.log().decisions().end());
     EXPECT_EQ(dispatcher.log().dropped(), 0U);
     EXPECT_EQ(!log_.empty(), GetParam().record);
+    EXPECT_EQ(recorder_.size() > 0, GetParam().record);
     return total;
   }
 
@@ -92,6 +94,8 @@ class HotPath : public ::testing::TestWithParam<Method> {
   SingleRank agreement_;
   test::StoppedClock clock_;
   std::vector<Decision> log_;
+  /// Too small, so that it is overwritten too.
+  Recorder recorder_{1000};
 };
 
 TEST_P(HotPath, AWholeIterationByReadinessAllocatesNothing) {

@@ -39,7 +39,7 @@ std::map<Task, Interval> executed(const Record& record) {
 std::pair<Pipeline, std::string> draw_named(const Draw& draw) {
   const std::uint32_t stages = draw(1, 6);
   const Microbatch microbatches = draw(1, 12);
-  switch (draw(0, 4)) {
+  switch (draw(0, 7)) {
     case 0:
       return {draw_pipeline(draw, static_cast<Shape>(draw(0, kShapes - 1))), "gpipe"};
     case 1:
@@ -48,6 +48,12 @@ std::pair<Pipeline, std::string> draw_named(const Draw& draw) {
       return {Pipeline::chain(stages, microbatches, draw(0, 1) == 1), "zb-h1"};
     case 3:
       return {Pipeline::interleaved(stages, draw(1, 3), stages * draw(1, 3)), "interleaved"};
+    case 4:
+      return {Pipeline::interleaved(stages, draw(1, 3), microbatches), "looped-bfs"};
+    case 5:
+      return {Pipeline::v_shape(stages, microbatches), "zb-v"};
+    case 6:
+      return {Pipeline::v_shape(stages, 2 * stages + draw(0, 6)), "dualpipe-v"};
     default:
       return {draw_pipeline(draw, Shape::Joined), "1f1b"};
   }
@@ -98,6 +104,7 @@ TEST(FixedMode, AnySchedulesEndUnderAnyLimit) {
     for (StageId stage = 0; stage < scenario.pipeline.stages(); ++stage)
       scenario.limits[stage] = record.slots[stage];
     scenario.rules.hold_until_weight_grad = false;
+    scenario.rules.weight_grad_makes_room = false;
     ASSERT_EQ(fault_in(scenario, record), "");
   }
 }

@@ -20,6 +20,7 @@ std::vector<std::vector<bool>> wholes(const Record& record) {
 /// A replay is checked for everything but the limit, which may have been another one's.
 std::string fault_in_replay(Scenario scenario, Record record) {
   scenario.rules.hold_until_weight_grad = false;
+  scenario.rules.weight_grad_makes_room = false;
   for (std::uint32_t& limit : scenario.limits) limit = 1000;
   return fault_in(scenario, record);
 }

@@ -147,6 +147,8 @@ std::string fault_in_focus(const Scenario& scenario, StageId stage, const std::v
         std::find(chunks.begin(), chunks.end(), decision.task.chunk) - chunks.begin());
     const std::size_t step = decision.task.pass == Pass::Forward ? position : steps - 1 - position;
     const std::size_t place = decision.task.microbatch * steps + step;
+    if (decision.focus && scenario.rules.mixed_at_limit && scenario.rules.bounded_admission)
+      return name({iteration, decision.task}) + " ran in focus although admitted work may mix";
     if (decision.focus) {
       for (std::size_t before = 0; before < place; ++before) {
         const bool exists =
@@ -156,6 +158,17 @@ std::string fault_in_focus(const Scenario& scenario, StageId stage, const std::v
       }
     }
     launched[place] = true;
+  }
+  return {};
+}
+
+/// On one lane, a forward that the limit keeps out, no other to run, and a weight gradient that could.
+std::string fault_in_room(const Scenario& scenario, const std::vector<Decision>& log) {
+  if (!scenario.rules.weight_grad_makes_room || scenario.lanes != decltype(scenario.lanes){}) return {};
+  for (const Decision& decision : log) {
+    const bool wanted = decision.held_by_limit > 0 && decision.runnable[0] == 0 && decision.runnable[2] > 0;
+    if (wanted && decision.task.pass != Pass::WeightGrad)
+      return name({decision.iteration, decision.task}) + " ran before a weight gradient that makes room";
   }
   return {};
 }
@@ -191,6 +204,7 @@ std::string fault_in(const Scenario& scenario, const Record& record) {
   if (fault.empty()) fault = fault_in_slots(scenario, record);
   for (StageId stage = 0; fault.empty() && stage < record.logs.size(); ++stage) {
     fault = fault_in_focus(scenario, stage, record.logs[stage]);
+    if (fault.empty()) fault = fault_in_room(scenario, record.logs[stage]);
   }
   return fault;
 }

@@ -79,7 +79,7 @@ Hint ranked(const Pipeline& pipeline, StageId stage, const Draw& draw,
 Hint draw_any_hint(const Draw& draw, const Pipeline& pipeline, StageId stage) {
   switch (draw(0, 3)) {
     case 0:
-      return Hint::named(Hint::names()[draw(0, 4)], pipeline, stage);
+      return Hint::named(Hint::names()[draw(0, static_cast<std::uint32_t>(Hint::names().size()) - 1)], pipeline, stage);
     case 1:
       return reversed_hint(pipeline, stage);
     case 2:
@@ -185,6 +185,8 @@ Scenario draw_scenario(const Draw& draw) {
   scenario.seed = draw(0, 1'000'000);
   scenario.longest_task = draw(0, 20);
   scenario.delay_bits = draw(0, 12);
+  scenario.rules.mixed_at_limit = flip(draw);
+  scenario.rules.weight_grad_makes_room = flip(draw);
   return scenario;
 }
 
@@ -206,7 +208,8 @@ std::string describe(const Scenario& scenario) {
          std::to_string(static_cast<int>(scenario.lanes[1])) +
          std::to_string(static_cast<int>(scenario.lanes[2])) + "; seed " + std::to_string(scenario.seed) +
          ", tasks up to " + std::to_string(scenario.longest_task) + ", delay bits " +
-         std::to_string(scenario.delay_bits);
+         std::to_string(scenario.delay_bits) + (scenario.rules.mixed_at_limit ? "" : ", one at a time") +
+         (scenario.rules.weight_grad_makes_room ? ", W makes room" : "");
 }
 
 std::uint32_t chunks_on(const Pipeline& pipeline, StageId stage) {

@@ -48,15 +48,16 @@ class AutoHintTest : public testing::Test {
       recorders.emplace_back(Recorder::room_for_iteration(pipeline, stage));
       configs.push_back(all[stage].config);
     }
-    for (StageId stage = 0; stage < pipeline.stages(); ++stage)
-      all[stage].config.recorder = &recorders[stage];
+    std::vector<Recorder*> each;
+    for (Recorder& recorder : recorders) each.push_back(&recorder);
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage) all[stage].config.recorder = each[stage];
     World world(pipeline, std::move(all), surroundings(per_stage));
     AutoHint hint(pipeline, configs);
     Measurements measured(pipeline);
     EXPECT_FALSE(hint.update(measured)) << "nothing is measured yet";
     EXPECT_EQ(hint.chosen(), "bfw");
     (void)world.run({0});
-    measured.add(recorders);
+    measured.add(each);
     (void)hint.update(measured);
     EXPECT_FALSE(hint.update(measured)) << "nothing has changed";
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) world.rank_by(stage, hint.hints()[stage]);

@@ -12,6 +12,7 @@ namespace {
 
 const Pipeline kChain = Pipeline::chain(2, 8);
 const Pipeline kLoop = Pipeline::interleaved(2, 2, 8);
+const Rules kOneAtATime{.mixed_at_limit = false};
 
 std::string refusal(const Pipeline& pipeline, std::uint32_t limit) {
   try {
@@ -126,14 +127,29 @@ TEST(PaperRules, DOfAForwardOnlyIterationIsForwardsMinusReleases) {
   EXPECT_EQ(limit.in_flight(), 0U);
 }
 
+TEST(Focus, IsOffWhereAdmittedWorkMayMixAndOnWhereAdmissionIsNotBounded) {
+  const auto focusing = [](Rules rules) {
+    Backpressure limit(kLoop, 0, 2, rules);
+    for (const Microbatch m : {0U, 1U}) {
+      limit.admitted(0, m);
+      limit.launched(forward(m, 0));
+    }
+    return limit.focusing();
+  };
+  EXPECT_FALSE(focusing({}));
+  EXPECT_TRUE(focusing(kOneAtATime));
+  EXPECT_TRUE(focusing({.bounded_admission = false}));
+  EXPECT_TRUE(focusing(Rules::paper()));
+}
+
 TEST(Focus, OneChunkNeverFocuses) {
-  Backpressure limit(kChain, 0, 1, {});
+  Backpressure limit(kChain, 0, 1, kOneAtATime);
   limit.launched(forward(0));
   EXPECT_FALSE(limit.focusing());
 }
 
 TEST(Focus, FollowsTheLocalOrderOfTheLowestMicrobatch) {
-  Backpressure limit(kLoop, 0, 2, {});  // chunks 0 and 2
+  Backpressure limit(kLoop, 0, 2, kOneAtATime);  // chunks 0 and 2
   limit.launched(forward(0, 0));
   EXPECT_FALSE(limit.focusing());
   limit.launched(forward(1, 0));
@@ -146,7 +162,7 @@ TEST(Focus, FollowsTheLocalOrderOfTheLowestMicrobatch) {
 }
 
 TEST(Focus, OfAForwardOnlyIterationHasNoBackwards) {
-  Backpressure limit(kLoop, 0, 2, {});
+  Backpressure limit(kLoop, 0, 2, kOneAtATime);
   limit.begin(IterationKind::ForwardOnly);
   limit.launched(forward(0, 0));
   limit.launched(forward(0, 2));
@@ -154,7 +170,7 @@ TEST(Focus, OfAForwardOnlyIterationHasNoBackwards) {
 }
 
 TEST(Focus, IsNothingOnceEveryTaskIsLaunched) {
-  Backpressure limit(Pipeline::interleaved(1, 2, 1), 0, 2, {});
+  Backpressure limit(Pipeline::interleaved(1, 2, 1), 0, 2, kOneAtATime);
   for (const Task& task : {forward(0, 0), forward(0, 1), backward(0, 1), backward(0, 0)})
     limit.launched(task);
   EXPECT_EQ(limit.focus(), std::nullopt);

@@ -32,6 +32,9 @@ Task f(Microbatch m) { return forward(m, 1); }
 Task b(Microbatch m) { return backward(m, 1); }
 Task w(Microbatch m) { return weight_grad(m, 1); }
 
+/// Several chunks at the limit finish one microbatch after the other.
+const Rules kOneAtATime{.mixed_at_limit = false};
+
 TEST(Readiness, TasksRunInOrderOfArrivalNotOfTheSchedule) {
   Middle rank(8, false, 0);
   rank.activation(3);
@@ -212,7 +215,7 @@ TEST(LaunchAhead, DepthTwoLaunchesOneTaskBeyondTheRunningOne) {
 }
 
 TEST(Focus, SeveralChunksFinishMicrobatchesOneAtATimeInIndexOrder) {
-  HandRank rank(Pipeline::interleaved(1, 2, 4), stage_config(0, 2), "f-priority");
+  HandRank rank(Pipeline::interleaved(1, 2, 4), stage_config(0, 2, kOneAtATime), "f-priority");
   rank.begin();
   const Tasks expected = {forward(0, 0), forward(1, 0), forward(0, 1), backward(0, 1), backward(0, 0)};
   Tasks ran = rank.finish_all();
@@ -223,7 +226,8 @@ TEST(Focus, SeveralChunksFinishMicrobatchesOneAtATimeInIndexOrder) {
 }
 
 TEST(Focus, DMayPassTheLimitByAtMostC) {
-  HandRank rank(Pipeline::interleaved(2, 2, 4), stage_config(0, 2), "f-priority");  // chunks 0 and 2
+  HandRank rank(Pipeline::interleaved(2, 2, 4), stage_config(0, 2, kOneAtATime),
+                "f-priority");  // chunks 0 and 2
   rank.begin();
   rank.finish_all();
   EXPECT_EQ(rank.launched(), (Tasks{forward(0, 0), forward(1, 0)}));
@@ -239,6 +243,51 @@ TEST(Focus, DMayPassTheLimitByAtMostC) {
   rank.finish_all();
   EXPECT_LE(rank.dispatcher.peak_in_flight(), 4U);
   EXPECT_EQ(rank.dispatcher.slots(), 4U);
+}
+
+TEST(MixedAtLimit, SeveralChunksRunWhateverWasAdmitted) {
+  HandRank rank(Pipeline::interleaved(2, 2, 4), stage_config(0, 2), "f-priority");  // chunks 0 and 2
+  rank.begin();
+  rank.finish_all();
+  EXPECT_EQ(rank.launched(), (Tasks{forward(0, 0), forward(1, 0)})) << "two credits are kept for chunk 2";
+  rank.activation(1, 1);
+  EXPECT_EQ(rank.launched(), Tasks{}) << "the last credit is for microbatch 0 of chunk 2";
+  rank.activation(0, 1);
+  EXPECT_EQ(rank.launched(), (Tasks{forward(0, 2)}));
+  rank.finish_all();
+  rank.gradient(1, 0);
+  EXPECT_EQ(rank.launched(), (Tasks{backward(1, 0)})) << "microbatch 0 is not waited for";
+  EXPECT_FALSE(rank.dispatcher.log().decisions().back().focus);
+}
+
+/// A stage whose only credits are taken by microbatches 0 and 1, a third one offered, and the gradient of 1
+/// here when that of 0 has run.
+Tasks at_the_limit(Rules rules) {
+  Middle rank(2, true, 2, rules, "bfw");
+  rank.activation(2);
+  rank.gradient(0);
+  rank.gradient(1);
+  rank.finish_all();
+  return rank.launched();
+}
+
+TEST(WeightGradMakesRoom, BeforeABackwardWhileAForwardIsHeldByTheLimit) {
+  EXPECT_EQ(at_the_limit({}), (Tasks{b(0), w(0), f(2), b(1), w(1)}));
+  EXPECT_EQ(at_the_limit({.weight_grad_makes_room = false}), (Tasks{b(0), b(1), w(0), f(2), w(1)}));
+}
+
+TEST(WeightGradMakesRoom, NotWhileAForwardIsRunnableOrNoneIsHeld) {
+  Middle room(3, true, 2, {}, "bfw");
+  room.gradient(0);
+  room.gradient(1);
+  room.finish();
+  EXPECT_EQ(room.launched(), (Tasks{b(0), b(1)}));
+  Middle runnable(3, true, 2, {}, "bfw");
+  runnable.gradient(0);
+  runnable.activation(2);
+  runnable.activation(3);
+  runnable.finish();
+  EXPECT_EQ(runnable.launched(), (Tasks{b(0), f(2)}));
 }
 
 TEST(IterationBoundary, MessagesOfTheNextIterationAreHeldUntilItBegins) {

@@ -48,6 +48,39 @@ TEST(Hint, NamesDifferInRuleAndFirstClass) {
   EXPECT_EQ(form("f-priority"), std::pair(RoundRule::Priority, 0U));
 }
 
+Tasks without_weight_grads(std::span<const Task> order) {
+  Tasks tasks(order.begin(), order.end());
+  std::erase_if(tasks, [](const Task& task) { return task.pass == Pass::WeightGrad; });
+  return tasks;
+}
+
+TEST(Pace, OfALoopIsTheOrderOfInterleaved1F1B) {
+  for (const std::uint32_t chunks : {1U, 2U, 3U}) {
+    const Pipeline pipeline = Pipeline::interleaved(4, chunks, 10);
+    const Schedule schedule = Schedule::interleaved(pipeline);
+    for (StageId stage = 0; stage < 4; ++stage) {
+      const Hint hint = Hint::pace(pipeline, stage);
+      EXPECT_EQ(listed(hint, 0), without_weight_grads(schedule.order(stage))) << chunks << " " << stage;
+      EXPECT_EQ(hint.class_of(Pass::WeightGrad), 1U);
+      EXPECT_EQ(hint.rule(), RoundRule::Priority);
+    }
+  }
+}
+
+TEST(Pace, OfAVFollowsTheWayDownAndBack) {
+  const Hint hint = Hint::pace(Pipeline::v_shape(2, 2), 0);  // chunks 0 and 3
+  // A microbatch enters every 6 hops; it reaches chunk 3 after 3, turns, and is back at chunk 0 after 10.
+  EXPECT_EQ(listed(hint, 0), (Tasks{forward(0, 0), forward(0, 3), backward(0, 3), forward(1, 0),
+                                    forward(1, 3), backward(0, 0), backward(1, 3), backward(1, 0)}));
+}
+
+TEST(Pace, OfAGraphGoesByTheLongestWay) {
+  const std::array<std::uint32_t, 2> depths{2, 1};
+  const Hint hint = Hint::pace(Pipeline::joined(depths, 1, 3), 2);  // the short encoder
+  EXPECT_EQ(listed(hint, 0), (Tasks{forward(0, 2), forward(1, 2), backward(0, 2), forward(2, 2),
+                                    backward(1, 2), backward(2, 2)}));
+}
+
 TEST(Hint, RankAndTaskAreInverse) {
   const Pipeline pipeline = Pipeline::v_shape(2, 5);
   const StageTasks tasks(pipeline, 1);
@@ -75,7 +108,7 @@ TEST(HintErrors, AnUnknownNameListsTheKnownOnes) {
     (void)Hint::named("fastest", kOne, 0);
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(), "hint: 'fastest' is not one of bf, fb, b-priority, f-priority, bfw");
+    EXPECT_STREQ(error.what(), "hint: 'fastest' is not one of bf, fb, b-priority, f-priority, bfw, pace");
   }
 }
 

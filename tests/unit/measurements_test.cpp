@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
+#include <vector>
 
 namespace sluice::sim {
 namespace {
@@ -18,24 +20,29 @@ class MeasurementsTest : public testing::Test {
   }
 
   const Pipeline pipeline = Pipeline::chain(2, 4, true);
+  void measure() {
+    const std::array<Recorder*, 2> all{&recorders[0], &recorders[1]};
+    measured.add(all);
+  }
+
   std::vector<Recorder> recorders{Recorder(64), Recorder(64)};
   Measurements measured{pipeline};
 };
 
 TEST_F(MeasurementsTest, TheFirstTimeIsTheAverageAndLaterOnesMoveItByATenth) {
   ran(0, {0, 0, Pass::Forward}, 100, 200);
-  measured.add(recorders);
+  measure();
   EXPECT_EQ(measured.task(0, Pass::Forward), Duration{100});
   recorders[0].clear();
   ran(0, {1, 0, Pass::Forward}, 300, 500);
-  measured.add(recorders);
+  measure();
   EXPECT_EQ(measured.task(0, Pass::Forward), Duration{110});
   EXPECT_EQ(measured.task(1, Pass::Forward), Duration{0});
 }
 
 TEST_F(MeasurementsTest, AWholeBackwardSaysNothingOfItsParts) {
   ran(0, {0, 0, Pass::Backward}, 0, 70, true);
-  measured.add(recorders);
+  measure();
   EXPECT_EQ(measured.task(0, Pass::Backward), Duration{0});
 }
 
@@ -44,7 +51,7 @@ TEST_F(MeasurementsTest, IsCompleteOnceEveryPassOfEveryChunkWasSeen) {
     for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::WeightGrad}) {
       EXPECT_FALSE(measured.complete());
       ran(chunk, {0, chunk, pass}, 0, 5);
-      measured.add(recorders);
+      measure();
     }
   }
   EXPECT_TRUE(measured.complete());
@@ -53,14 +60,14 @@ TEST_F(MeasurementsTest, IsCompleteOnceEveryPassOfEveryChunkWasSeen) {
 TEST_F(MeasurementsTest, AMessageTakesFromItsSendingToItsBeingNoticed) {
   sent_and_noticed(0, 1, {0, 0, 0, Direction::Activation}, 10, 25);
   sent_and_noticed(1, 0, {0, 0, 0, Direction::Gradient}, 40, 47);
-  measured.add(recorders);
+  measure();
   EXPECT_EQ(measured.message(0, Direction::Activation), Duration{15});
   EXPECT_EQ(measured.message(0, Direction::Gradient), Duration{7});
 }
 
 TEST_F(MeasurementsTest, AMessageWhoseSendingWasLostIsLeftOut) {
   recorders[1].record(Event::of(EventKind::Offered, Time{9}, {0, 0, 0, Direction::Activation}));
-  measured.add(recorders);
+  measure();
   EXPECT_EQ(measured.message(0, Direction::Activation), Duration{0});
 }
 
@@ -69,7 +76,7 @@ TEST_F(MeasurementsTest, DrawsComeFromTheTimesSeenAndKeepTheTail) {
     const std::int64_t late = m == 2 ? 1000 : 1;
     sent_and_noticed(0, 1, {0, m, 0, Direction::Activation}, 0, late);
   }
-  measured.add(recorders);
+  measure();
   std::set<std::int64_t> drawn;
   for (std::uint64_t draw = 0; draw < 64; ++draw) {
     const Duration time = measured.message(0, Direction::Activation, draw);
@@ -82,7 +89,7 @@ TEST_F(MeasurementsTest, DrawsComeFromTheTimesSeenAndKeepTheTail) {
 TEST_F(MeasurementsTest, NoticeIsTheTimeFromATasksEndToItsRankSeeingIt) {
   ran(0, {0, 0, Pass::Forward}, 0, 50);
   recorders[0].record(Event::of(EventKind::Noticed, Time{58}, 0, {0, 0, Pass::Forward}, false));
-  measured.add(recorders);
+  measure();
   EXPECT_EQ(measured.notice(), Duration{8});
 }
 
@@ -91,12 +98,12 @@ TEST_F(MeasurementsTest, DriftIsHeldAgainstTheTimeOfAnAverageTask) {
     for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::WeightGrad})
       ran(chunk, {0, chunk, pass}, 0, 100);
   }
-  measured.add(recorders);
+  measure();
   const Measurements before = measured;
   EXPECT_EQ(measured.drift_since(before), 0.0);
   for (Recorder& recorder : recorders) recorder.clear();
   ran(1, {1, 1, Pass::Forward}, 0, 700);
-  measured.add(recorders);
+  measure();
   EXPECT_NEAR(measured.drift_since(before), 60.0 / 110.0, 1e-9);
 }
 

@@ -51,8 +51,12 @@ class Backpressure {
 
   /// One chunk and D at the limit: no forward runs. Where admission is bounded, no forward is left then.
   [[nodiscard]] bool holds_forwards() const noexcept { return tasks_.chunks() == 1 && in_flight_ >= limit_; }
-  /// Several chunks and D at the limit: microbatches are finished one at a time, in index order.
-  [[nodiscard]] bool focusing() const noexcept { return tasks_.chunks() > 1 && in_flight_ >= limit_; }
+  /// Several chunks, D at the limit, and no rule that lets admitted work mix: microbatches are finished
+  /// one at a time, in index order.
+  [[nodiscard]] bool focusing() const noexcept {
+    const bool mixed = rules_.mixed_at_limit && rules_.bounded_admission;
+    return !mixed && tasks_.chunks() > 1 && in_flight_ >= limit_;
+  }
   /// Next task of the lowest microbatch whose F0..F(C-1), B(C-1)..B0 have not all been launched.
   [[nodiscard]] std::optional<Task> focus() const noexcept;
 

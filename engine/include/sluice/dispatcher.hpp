@@ -204,6 +204,7 @@ class Dispatcher {
   [[nodiscard]] PassMask lanes_with_room() const;
 
   [[nodiscard]] std::optional<Task> decide(PassMask allowed);
+  [[nodiscard]] bool weight_grad_makes_room() const;
   [[nodiscard]] std::optional<Task> next_in_order(PassMask allowed) const;
   [[nodiscard]] bool ready(const Task& task) const;
   [[nodiscard]] bool runs_whole(const Task& task) const;

@@ -37,11 +37,17 @@ class Hint {
   Hint(std::string name, const Pipeline& pipeline, StageId stage, RoundRule rule,
        const std::array<std::vector<Task>, kClasses>& classes);
 
-  /// `bf`, `fb`, `b-priority`, `f-priority` or `bfw`; `bfw` ranks as `bf` does and is meant for a
-  /// pipeline whose backward is split.
+  /// `bf`, `fb`, `b-priority`, `f-priority`, `bfw` or `pace`; `bfw` ranks as `bf` does, and both it and
+  /// `pace` are meant for a pipeline whose backward is split.
   /// @throws ConfigError naming `hint` for an unknown name
   static Hint named(std::string_view name, const Pipeline& pipeline, StageId stage);
   [[nodiscard]] static std::span<const std::string_view> names() noexcept;
+
+  /// Forwards and backwards in one class, in the order in which a steady pipeline without delays would
+  /// meet them; weight gradients when there is neither. What lags behind that pace comes first, which
+  /// keeps the time a microbatch is in flight short and even: the least slack first of Lu, Ramaswamy and
+  /// Kumar ("Efficient scheduling policies to reduce mean and variance of cycle-time", 1994).
+  static Hint pace(const Pipeline& pipeline, StageId stage);
 
   /// All tasks in one class, in the schedule's order; weight gradients it does not have come last.
   static Hint from_schedule(const Schedule& schedule, const Pipeline& pipeline, StageId stage);

@@ -14,10 +14,17 @@ struct Rules {
   bool reservation = true;
   /// What is received counts against the limit, not only what has run forward.
   bool bounded_admission = true;
+  /// Several chunks at the limit: whatever was admitted may run, by the hint. Otherwise, and wherever
+  /// admission is not bounded, microbatches are finished one at a time.
+  bool mixed_at_limit = true;
+  /// While the limit keeps a forward out and no other forward is runnable, a weight gradient runs before a
+  /// backward: it frees a slot, and frees it soonest.
+  bool weight_grad_makes_room = true;
 
   /// The published rules: any order of accumulation, D = forwards - backwards, and a limit on
-  /// forwards alone: whatever arrives is taken in.
-  [[nodiscard]] static constexpr Rules paper() noexcept { return {false, false, false, false}; }
+  /// forwards alone: whatever arrives is taken in. Several chunks at the limit finish one microbatch
+  /// after the other, and a weight gradient waits for its turn in the round.
+  [[nodiscard]] static constexpr Rules paper() noexcept { return {false, false, false, false, false, false}; }
 };
 
 }  // namespace sluice

@@ -167,10 +167,17 @@ std::optional<Task> Dispatcher::decide(PassMask allowed) {
   }
   announce();
   if (backpressure_.holds_forwards()) allowed &= static_cast<PassMask>(~mask_of(Pass::Forward));
+  if ((allowed & mask_of(Pass::WeightGrad)) != 0 && weight_grad_makes_room())
+    allowed = mask_of(Pass::WeightGrad);
   if (allowed == 0) return std::nullopt;
   const std::optional<Task> task = seams_.agreement.poll(arbiter_, allowed);
   if (!task && recording()) note_asked(allowed);
   return task;
+}
+
+bool Dispatcher::weight_grad_makes_room() const {
+  return config_.rules.weight_grad_makes_room && arbiter_.runnable(Pass::WeightGrad) > 0 &&
+         arbiter_.runnable(Pass::Forward) == 0 && !backpressure_.open() && held_by_limit() > 0;
 }
 
 std::optional<Task> Dispatcher::next_in_order(PassMask allowed) const {

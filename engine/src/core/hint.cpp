@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"bf", "fb", "b-priority", "f-priority", "bfw"};
+constexpr std::array<std::string_view, 6> kNames = {"bf", "fb", "b-priority", "f-priority", "bfw", "pace"};
 constexpr std::uint32_t kUnranked = ~std::uint32_t{0};
 
 /// Lower chunk first for forwards, higher chunk first otherwise; ties go to the lower microbatch.
@@ -81,6 +81,7 @@ Hint Hint::named(std::string_view name, const Pipeline& pipeline, StageId stage)
     for (const std::string_view each : kNames) known.append(known.empty() ? "" : ", ").append(each);
     throw ConfigError("hint", "'" + std::string(name) + "' is not one of " + known);
   }
+  if (name == "pace") return pace(pipeline, stage);
   std::vector<Task> forward = ranked(pipeline, stage, Pass::Forward);
   std::vector<Task> backward = ranked(pipeline, stage, Pass::Backward);
   std::vector<Task> weight_grad = ranked(pipeline, stage, Pass::WeightGrad);

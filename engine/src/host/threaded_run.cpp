@@ -111,7 +111,7 @@ class ThreadedRun::Rank {
     DispatcherConfig config;
     config.rank = stage_;
     config.stage = stage_;
-    config.limit = shared_.options.limit;
+    config.limit = shared_.options.limit_of(stage_);
     config.rules = shared_.options.rules;
     config.record_decisions = shared_.options.record_decisions;
     if (!shared_.options.recorders.empty()) config.recorder = shared_.options.recorders[stage_];
@@ -247,6 +247,10 @@ ThreadedRun::ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Wo
   }
   if (workload.stages.empty() && !workload.task_time)
     throw ConfigError("workload", "has neither stages nor task times");
+  if (!options.limits.empty() && options.limits.size() != pipeline.stages()) {
+    throw ConfigError("limit", std::to_string(options.limits.size()) + " given for " +
+                                   std::to_string(pipeline.stages()) + " stages");
+  }
   if (!options.recorders.empty() && options.recorders.size() != pipeline.stages()) {
     throw ConfigError("recorders", std::to_string(options.recorders.size()) + " given for " +
                                        std::to_string(pipeline.stages()) + " stages");
@@ -255,7 +259,7 @@ ThreadedRun::ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Wo
   std::vector<InProcessNetwork::Member> members;
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
     Policy policy = policy_of(stage);
-    const std::uint32_t slots = policy.slots(pipeline, stage, options.limit, options.rules);
+    const std::uint32_t slots = policy.slots(pipeline, stage, options.limit_of(stage), options.rules);
     ranks_.push_back(std::make_unique<Rank>(*shared_, stage, std::move(policy), slots));
     members.push_back(ranks_.back()->member());
   }
@@ -297,6 +301,8 @@ IterationReport ThreadedRun::run(const Iteration& iteration) {
   report.ended = std::max_element(report.ranks.begin(), report.ranks.end(), by_end)->ended;
   return report;
 }
+
+void ThreadedRun::rank_by(StageId stage, Hint hint) { ranks_[stage]->dispatcher().rank_by(std::move(hint)); }
 
 bool ThreadedRun::failed() const noexcept { return shared_->failed.load(std::memory_order_acquire); }
 

@@ -133,8 +133,6 @@ AutoHint::AutoHint(const Pipeline& pipeline, std::vector<DispatcherConfig> confi
   chosen_ = candidates_.front().name;
 }
 
-AutoHint::~AutoHint() = default;
-
 void AutoHint::collect_candidates() {
   const auto add = [this](const std::string& name, RoundRule rule, const auto& classes_of) {
     Candidate candidate{name, {}};
@@ -176,17 +174,6 @@ bool AutoHint::update(const Measurements& measured) {
   if (!measured.complete()) return false;
   if (last_ && measured.drift_since(*last_) < kDrift) return false;
   last_ = measured;
-  Surroundings surroundings;
-  surroundings.depth = depth_;
-  surroundings.group = group_;
-  surroundings.overhead.task = measured.notice();
-  surroundings.task_time = [this](const Launch& launch) {
-    return last_->task(launch.task.chunk, launch.task.pass);
-  };
-  surroundings.message_delay = [this](const Transit& transit) {
-    const std::uint64_t draw = (transit.id.iteration << 32U) | transit.id.microbatch;
-    return last_->message(transit.id.edge, transit.id.direction, draw);
-  };
   std::vector<StageSetup> setups;
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
     DispatcherConfig config = configs_[stage];
@@ -194,21 +181,35 @@ bool AutoHint::update(const Measurements& measured) {
     config.recorder = nullptr;
     setups.push_back({config, Policy::readiness(hints_[stage])});
   }
-  world_ = std::make_unique<World>(pipeline_, std::move(setups), surroundings);
+  World world(pipeline_, std::move(setups), measured_surroundings());
   candidates_.back() = by_critical_path();
   const std::string before = chosen_;
   double least = -1;
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates_) {
-    const double cost = predict(candidate);
+    const double cost = predict(world, candidate);
     if (best != nullptr && cost > least * (1 - kGain)) continue;
     least = cost;
     best = &candidate;
   }
   hints_ = best->hints;
   chosen_ = best->name;
-  world_.reset();
   return chosen_ != before;
+}
+
+Surroundings AutoHint::measured_surroundings() const {
+  Surroundings surroundings;
+  surroundings.depth = depth_;
+  surroundings.group = group_;
+  surroundings.overhead.task = last_->notice();
+  surroundings.task_time = [this](const Launch& launch) {
+    return last_->task(launch.task.chunk, launch.task.pass);
+  };
+  surroundings.message_delay = [this](const Transit& transit) {
+    const std::uint64_t draw = (transit.id.iteration << 32U) | transit.id.microbatch;
+    return last_->message(transit.id.edge, transit.id.direction, draw);
+  };
+  return surroundings;
 }
 
 AutoHint::Candidate AutoHint::by_critical_path() const {
@@ -230,11 +231,11 @@ AutoHint::Candidate AutoHint::by_critical_path() const {
   return candidate;
 }
 
-double AutoHint::predict(const Candidate& candidate) {
-  for (StageId stage = 0; stage < pipeline_.stages(); ++stage) world_->rank_by(stage, candidate.hints[stage]);
+double AutoHint::predict(World& world, const Candidate& candidate) const {
+  for (StageId stage = 0; stage < pipeline_.stages(); ++stage) world.rank_by(stage, candidate.hints[stage]);
   double total = 0;
   for (std::uint64_t trial = 0; trial < kTrials; ++trial)
-    total += static_cast<double>(world_->run({trial, IterationKind::Training}).count());
+    total += static_cast<double>(world.run({trial, IterationKind::Training}).count());
   return total;
 }
 

@@ -30,18 +30,18 @@ void Measurements::Average::add(Duration value) noexcept {
 Measurements::Measurements(const Pipeline& pipeline)
     : tasks_(pipeline.chunks()), messages_(2 * pipeline.edges().size()) {}
 
-void Measurements::add(std::span<const Recorder> recorders) {
+void Measurements::add(std::span<Recorder* const> recorders) {
   std::map<MessageId, Time> sent;
   std::map<std::pair<std::uint64_t, Task>, Time> ended;
-  for (const Recorder& recorder : recorders) {
-    for (std::size_t i = 0; i < recorder.size(); ++i) {
-      const Event& event = recorder[i];
+  for (const Recorder* recorder : recorders) {
+    for (std::size_t i = 0; i < recorder->size(); ++i) {
+      const Event& event = (*recorder)[i];
       if (event.kind == EventKind::Sent) sent.emplace(event.message(), event.at);
     }
   }
-  for (const Recorder& recorder : recorders) {
-    for (std::size_t i = 0; i < recorder.size(); ++i) {
-      const Event& event = recorder[i];
+  for (const Recorder* recorder : recorders) {
+    for (std::size_t i = 0; i < recorder->size(); ++i) {
+      const Event& event = (*recorder)[i];
       if (event.kind == EventKind::Offered) {
         if (const auto at = sent.find(event.message()); at != sent.end())
           add_message(at->first, event.at - at->second);

@@ -80,6 +80,11 @@ void Scenario::validate() const {
     check_size("sizes[" + std::to_string(i) + "]", sizes[i], pipeline, taken);
   check_count("replicas", replicas, kMostReplicas);
   check_count("group", group.size, kLargestGroup);
+  if (group.size > 1 && group.rule == GroupRule::FirstPick && rules.bounded_admission) {
+    throw ConfigError("group-rule",
+                      "first-pick needs the published rules (rules = paper): ranks that take in different "
+                      "microbatches up to the limit may never name the same one");
+  }
   check_count("launch-ahead", depth, kDeepest);
   check_delay("agreement-latency", group.latency);
   check_delay("skew", skew.mean);

@@ -71,6 +71,14 @@ StageId receiver(const Pipeline& pipeline, const MessageId& id) {
   return pipeline.stage_of(id.direction == Direction::Activation ? edge.to : edge.from);
 }
 
+std::string edge_name(const Pipeline& pipeline, EdgeId edge, Direction direction) {
+  const Edge& ends = pipeline.edges()[edge];
+  const std::string from = std::to_string(ends.from);
+  const std::string to = std::to_string(ends.to);
+  return direction == Direction::Activation ? "activations " + from + " -> " + to
+                                            : "gradients " + to + " -> " + from;
+}
+
 void check_complete(const RecordedRun& run) {
   if (run.iterations.empty()) throw ConfigError("iterations", "there are none");
   const Completeness completeness(run);

@@ -61,9 +61,11 @@ std::vector<std::uint32_t> read_limits(const Entry& entry, std::uint32_t stages)
 }
 
 Rules read_rules(const Entry& entry) {
-  entry.expect_object({"ordered_accumulation", "hold_until_weight_grad", "reservation", "bounded_admission"});
+  entry.expect_object({"ordered_accumulation", "hold_until_weight_grad", "reservation", "bounded_admission",
+                       "mixed_at_limit", "weight_grad_makes_room"});
   return {entry.at("ordered_accumulation").boolean(), entry.at("hold_until_weight_grad").boolean(),
-          entry.at("reservation").boolean(), entry.at("bounded_admission").boolean()};
+          entry.at("reservation").boolean(),          entry.at("bounded_admission").boolean(),
+          entry.at("mixed_at_limit").boolean(),       entry.at("weight_grad_makes_room").boolean()};
 }
 
 /// Fills the tables of one run.

@@ -68,7 +68,9 @@ json head_of(const RecordedRun& run) {
            {{"ordered_accumulation", run.rules.ordered_accumulation},
             {"hold_until_weight_grad", run.rules.hold_until_weight_grad},
             {"reservation", run.rules.reservation},
-            {"bounded_admission", run.rules.bounded_admission}}},
+            {"bounded_admission", run.rules.bounded_admission},
+            {"mixed_at_limit", run.rules.mixed_at_limit},
+            {"weight_grad_makes_room", run.rules.weight_grad_makes_room}}},
           {"launch_ahead", run.launch_ahead},
           {"lost", run.lost}};
 }

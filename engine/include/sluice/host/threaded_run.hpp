@@ -34,6 +34,8 @@ struct Workload {
 
 struct ThreadedRunOptions {
   std::uint32_t limit = 32;
+  /// Most microbatches in flight, one entry a stage; empty for `limit` on every stage.
+  std::vector<std::uint32_t> limits;
   Rules rules{};
   /// Launched tasks a rank's device holds at once, the running one included.
   std::uint32_t depth = 1;
@@ -47,6 +49,8 @@ struct ThreadedRunOptions {
   bool record_decisions = false;
   /// Where each stage's rank records what happens to it; empty for nowhere. They outlive the run.
   std::vector<Recorder*> recorders;
+
+  [[nodiscard]] std::uint32_t limit_of(StageId stage) const { return limits.empty() ? limit : limits[stage]; }
 };
 
 /// One rank's share of an iteration.
@@ -94,6 +98,10 @@ class ThreadedRun {
   /// Runs one iteration on all ranks.
   /// @throws the first error of any rank, after all of them have stopped
   IterationReport run(const Iteration& iteration);
+
+  /// The stage goes by another hint from the next iteration on. Only between iterations of a run by
+  /// readiness.
+  void rank_by(StageId stage, Hint hint);
 
   /// Whether a rank has failed, so that others need not go on. Safe from any thread.
   [[nodiscard]] bool failed() const noexcept;

@@ -25,7 +25,6 @@ class AutoHint {
   /// @param configs as the stages' dispatchers have them
   AutoHint(const Pipeline& pipeline, std::vector<DispatcherConfig> configs, std::uint32_t depth = 1,
            GroupSettings group = {});
-  ~AutoHint();
 
   /// Hints by stage; BFW's until something is known.
   [[nodiscard]] const std::vector<Hint>& hints() const noexcept { return hints_; }
@@ -44,7 +43,8 @@ class AutoHint {
 
   void collect_candidates();
   [[nodiscard]] Candidate by_critical_path() const;
-  [[nodiscard]] double predict(const Candidate& candidate);
+  [[nodiscard]] Surroundings measured_surroundings() const;
+  [[nodiscard]] double predict(World& world, const Candidate& candidate) const;
 
   const Pipeline& pipeline_;
   std::vector<DispatcherConfig> configs_;
@@ -54,7 +54,6 @@ class AutoHint {
   std::vector<Hint> hints_;
   std::string chosen_;
   std::optional<Measurements> last_;
-  std::unique_ptr<World> world_;
 };
 
 }  // namespace sluice::sim

@@ -22,7 +22,7 @@ class Measurements {
 
   /// Takes in what the ranks recorded since their recorders were last cleared.
   /// @param recorders one a stage: of groups, the first rank's
-  void add(std::span<const Recorder> recorders);
+  void add(std::span<Recorder* const> recorders);
 
   /// Every pass of every chunk has been seen.
   [[nodiscard]] bool complete() const noexcept;

@@ -83,6 +83,9 @@ struct Scenario {
   std::function<std::optional<Duration>(std::uint64_t iteration, const Task& task, bool whole)> recorded_time;
   std::function<std::optional<Duration>(const MessageId& message)> recorded_delay;
 
+  /// The published agreement is accepted with the published rules only. With bounded admission the ranks of a
+  /// group may be full of different microbatches: each names one that another has not taken in, and weight
+  /// gradients, which would free a place, come after forwards.
   /// @throws ConfigError naming the field
   void validate() const;
   /// Jitter depends on compute times that the stages measure, so a run warms up first.

@@ -99,6 +99,9 @@ struct Recording {
 [[nodiscard]] StageId sender(const Pipeline& pipeline, const MessageId& id);
 [[nodiscard]] StageId receiver(const Pipeline& pipeline, const MessageId& id);
 
+/// `activations 1 -> 2` or `gradients 2 -> 1`, with the chunks at its ends.
+[[nodiscard]] std::string edge_name(const Pipeline& pipeline, EdgeId edge, Direction direction);
+
 /// Makes sure that every iteration of a run is all there: each task that its kind needs, and each message
 /// between them.
 /// @throws ConfigError naming `tasks` or `messages` and what is missing first
