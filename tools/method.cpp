@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "arbitrary_hint.hpp"
 #include "input_file.hpp"
 #include "limits.hpp"
 #include "sluice/error.hpp"
@@ -41,7 +42,7 @@ bool has_weight_grads(const Schedule& schedule) {
 
 /// What a method's name stands for.
 struct Method::Plan {
-  enum class Kind : std::uint8_t { Hint, Auto, ScheduleAsHint, Schedule };
+  enum class Kind : std::uint8_t { Hint, Auto, Arbitrary, ScheduleAsHint, Schedule };
 
   std::string name;
   Kind kind = Kind::Hint;
@@ -60,6 +61,7 @@ struct Method::Plan {
   static Plan as_hint(std::string_view name, std::string_view source) {
     if (source == kAuto) return {std::string(name), Kind::Auto, "bfw", nullptr};
     if (contains(Hint::names(), source)) return {std::string(name), Kind::Hint, std::string(source), nullptr};
+    if (is_arbitrary_hint(source)) return {std::string(name), Kind::Arbitrary, std::string(source), nullptr};
     if (source.starts_with(kFile) || contains(Schedule::names(), source))
       return {std::string(name), Kind::ScheduleAsHint, std::string(source), load(source)};
     refuse("hint", source);
@@ -78,7 +80,14 @@ struct Method::Plan {
     return std::make_shared<ScheduleFile>(parse_schedule_csv(read_file("schedule", path), path));
   }
 
-  [[nodiscard]] bool by_hint() const { return kind == Kind::Hint || kind == Kind::Auto; }
+  [[nodiscard]] bool by_hint() const {
+    return kind == Kind::Hint || kind == Kind::Auto || kind == Kind::Arbitrary;
+  }
+
+  [[nodiscard]] sluice::Hint hint(const Pipeline& pipeline, StageId stage) const {
+    return kind == Kind::Arbitrary ? arbitrary_hint(source, pipeline, stage)
+                                   : sluice::Hint::named(source, pipeline, stage);
+  }
 
   [[nodiscard]] bool splits(const std::optional<Schedule>& schedule) const {
     if (by_hint()) return source == "bfw" || source == "pace";
@@ -168,7 +177,7 @@ Method::Method(const Plan& plan, const Pipeline& pipeline, const MethodSettings&
   if (plan.kind == Plan::Kind::Schedule) policies_ = Policy::fixed(*schedule, pipeline_, settings.rules);
   if (plan.kind == Plan::Kind::ScheduleAsHint) schedule->validate(pipeline_);
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
-    if (plan.by_hint()) policies_.push_back(Policy::readiness(Hint::named(plan.source, pipeline_, stage)));
+    if (plan.by_hint()) policies_.push_back(Policy::readiness(plan.hint(pipeline_, stage)));
     if (plan.kind == Plan::Kind::ScheduleAsHint)
       policies_.push_back(Policy::readiness(Hint::from_schedule(*schedule, pipeline_, stage)));
     // Refuses a limit that the stage cannot have.
@@ -188,10 +197,11 @@ MethodSettings Method::equal_memory() const {
   MethodSettings settings{{}, true, settings_.rules};
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
     if (policies_[stage].mode() != Mode::Fixed) {
-      throw ConfigError("equal-memory",
-                        fmt::format("the first method must be a schedule, but what {} holds in flight depends "
-                                    "on the run",
-                                    name_));
+      throw ConfigError(
+          "equal-memory",
+          fmt::format("the first method must be a schedule, but what {} holds in flight depends "
+                      "on the run",
+                      name_));
     }
     const auto chunks = static_cast<std::uint32_t>(pipeline_.chunks_of(stage).size());
     settings.limits.push_back(

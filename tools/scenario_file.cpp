@@ -297,6 +297,9 @@ ScenarioFile parse_scenario(std::string_view text, const std::string& source) {
   read_settings(file, result.scenario);
   result.methods = file.texts("methods", 1000);
   result.seeds = file.whole("seeds", 1, kMostSeeds);
+  // Where the scenario comes from: for `reproduce`.
+  (void)file.table("published");
+  (void)file.table("fit");
   file.finish();
   result.scenario.validate();
   return result;

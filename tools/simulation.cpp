@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <utility>
 
+#include "adaptation.hpp"
 #include "parallel.hpp"
 
 namespace sluice::tools {
@@ -75,8 +77,21 @@ class Sweep {
         if (replica == 0) settings_.inspect(number, world);
       };
     }
-    const auto setups = [&] { return stage_setups(method, inspected); };
-    note(results_[number], seed, sim::simulate(scenario_, method.pipeline(), setups, seed + 1, inspect));
+    std::unique_ptr<Adaptation> adaptation;
+    const auto setups = [&] {
+      std::vector<sim::StageSetup> made = stage_setups(method, inspected);
+      if (method.adapts() && !adaptation)
+        adaptation = std::make_unique<Adaptation>(method, scenario_.depth, scenario_.group, made);
+      return made;
+    };
+    // All replicas hold the hints that the first one has measured.
+    const auto learn = [&](sim::World& world, std::uint32_t replica) {
+      if (replica == 0) adaptation->update(world);
+      if (replica > 0) adaptation->rank(world);
+    };
+    note(results_[number], seed,
+         sim::simulate(scenario_, method.pipeline(), setups, seed + 1, inspect,
+                       method.adapts() ? sim::Learn(learn) : sim::Learn()));
   }
 
   void note(SimulatedMethod& result, std::uint64_t seed, const sim::Outcome& outcome) {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <numeric>
 
+#include "adaptation.hpp"
 #include "simulation.hpp"
 #include "sluice/error.hpp"
-#include "sluice/sim/auto_hint.hpp"
 #include "sluice/trace/run_summary.hpp"
 
 namespace sluice::tools {
@@ -129,42 +129,10 @@ sim::Surroundings recorded_surroundings(const RecordedRun& run, const RecordedTi
   return surroundings;
 }
 
-namespace {
-
-/// What an adaptive method needs: recorders of its own, and what it learns from them.
-class Adaptation {
- public:
-  Adaptation(const Method& method, std::uint32_t depth, std::vector<sim::StageSetup>& setups)
-      : measured_(method.pipeline()), hint_(method.auto_hint(depth)) {
-    for (StageId stage = 0; stage < method.pipeline().stages(); ++stage) {
-      recorders_.push_back(
-          std::make_unique<Recorder>(Recorder::room_for_iteration(method.pipeline(), stage)));
-      setups[stage].config.recorder = recorders_.back().get();
-    }
-  }
-
-  void update(sim::World& world) {
-    std::vector<Recorder*> recorders;
-    for (const auto& each : recorders_) recorders.push_back(each.get());
-    measured_.add(recorders);
-    for (Recorder* each : recorders) each->clear();
-    if (!hint_.update(measured_)) return;
-    for (std::size_t stage = 0; stage < recorders.size(); ++stage)
-      world.rank_by(static_cast<StageId>(stage), hint_.hints()[stage]);
-  }
-
- private:
-  std::vector<std::unique_ptr<Recorder>> recorders_;
-  sim::Measurements measured_;
-  sim::AutoHint hint_;
-};
-
-}  // namespace
-
 Prediction predict(const RecordedRun& run, const RecordedTimes& times, const Method& method) {
   std::vector<sim::StageSetup> setups = stage_setups(method);
   std::optional<Adaptation> adaptation;
-  if (method.adapts()) adaptation.emplace(method, run.launch_ahead, setups);
+  if (method.adapts()) adaptation.emplace(method, run.launch_ahead, sim::GroupSettings{}, setups);
   sim::World world(method.pipeline(), std::move(setups), recorded_surroundings(run, times));
   if (adaptation) {
     // A run has had an iteration to learn from before the first that is measured.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "sluice/error.hpp"
 #include "tasks.hpp"
@@ -40,7 +41,7 @@ TEST(Reservation, LeavesAFreeCreditForAChunksOldestUnfinishedMicrobatch) {
   Backpressure limit(kChain, 0, 2, {});
   limit.admitted(0, 5);
   EXPECT_FALSE(limit.admits(0, 1));
-  EXPECT_FALSE(limit.open());
+  EXPECT_FALSE(limit.open(0));
   EXPECT_TRUE(limit.admits(0, 0));
   limit.admitted(0, 0);
   EXPECT_EQ(limit.free(), 0U);
@@ -62,7 +63,7 @@ TEST(Reservation, CountsEveryChunkOfTheStage) {
   Backpressure limit(kLoop, 0, 2, {});  // four credits
   limit.admitted(0, 3);
   limit.admitted(0, 4);
-  EXPECT_FALSE(limit.open()) << "two free credits are kept for microbatch 0 of both chunks";
+  EXPECT_FALSE(limit.open(0)) << "two free credits are kept for microbatch 0 of both chunks";
   limit.admitted(0, 0);
   EXPECT_FALSE(limit.admits(0, 1));
   EXPECT_TRUE(limit.admits(1, 0));
@@ -75,7 +76,7 @@ TEST(Reservation, AnOldestThatIsAlreadyInNeedsNoFurtherCredit) {
   limit.admitted(0, 1);
   limit.launched(forward(0));
   limit.released(0, 0);
-  EXPECT_TRUE(limit.open()) << "microbatch 1 is the oldest now, and is in";
+  EXPECT_TRUE(limit.open(0)) << "microbatch 1 is the oldest now, and is in";
 }
 
 TEST(Reservation, AFinishedChunkNeedsNone) {
@@ -125,6 +126,51 @@ TEST(PaperRules, DOfAForwardOnlyIterationIsForwardsMinusReleases) {
   EXPECT_EQ(limit.in_flight(), 1U);
   limit.released(0, 0);
   EXPECT_EQ(limit.in_flight(), 0U);
+}
+
+TEST(Share, IsInProportionToTheWayToTheEndOfThePipeline) {
+  const auto shares = [](const Pipeline& pipeline, StageId stage, std::uint32_t limit, Rules rules = {}) {
+    const Backpressure each(pipeline, stage, limit, rules);
+    return std::pair(each.share(0), each.share(1));
+  };
+  EXPECT_EQ(shares(kLoop, 0, 9), std::pair(6U, 3U));
+  EXPECT_EQ(shares(kLoop, 1, 9), std::pair(7U, 2U)) << "3 to 1 of 9";
+  EXPECT_EQ(shares(Pipeline::v_shape(4, 8), 0, 9), std::pair(8U, 1U));
+  EXPECT_EQ(shares(kLoop, 0, 9, kOneAtATime), std::pair(0U, 0U));
+  EXPECT_EQ(shares(kLoop, 0, 9, {.reservation = false}), std::pair(0U, 0U));
+}
+
+TEST(Share, IsNotFilledByAnotherChunk) {
+  Backpressure limit(kLoop, 0, 6, {});  // eight credits, shares 4 and 2
+  for (Microbatch m = 0; m < 6; ++m) {
+    EXPECT_TRUE(limit.open(0)) << m;
+    limit.admitted(0, m);
+  }
+  EXPECT_FALSE(limit.open(0));
+  EXPECT_TRUE(limit.open(1));
+  limit.admitted(1, 0);
+  limit.admitted(1, 1);
+  EXPECT_EQ(limit.free(), 0U);
+}
+
+TEST(Share, IsNotKeptForMicrobatchesThatDoNotExist) {
+  Backpressure limit(Pipeline::interleaved(2, 2, 5), 0, 6, {});
+  for (Microbatch m = 0; m < 5; ++m) {
+    limit.admitted(1, m);
+    limit.launched(forward(m, 2));
+    limit.released(1, m);
+  }
+  for (Microbatch m = 0; m < 5; ++m) {
+    EXPECT_TRUE(limit.open(0)) << "chunk 2 has finished";
+    limit.admitted(0, m);
+  }
+}
+
+TEST(Share, AnOldestComesInAllTheSame) {
+  Backpressure limit(kLoop, 0, 6, {});
+  for (Microbatch m = 1; m < 6; ++m) limit.admitted(0, m);
+  EXPECT_FALSE(limit.admits(0, 6)) << "one is for microbatch 0, two are chunk 2's";
+  EXPECT_TRUE(limit.admits(0, 0));
 }
 
 TEST(Focus, IsOffWhereAdmittedWorkMayMixAndOnWhereAdmissionIsNotBounded) {

@@ -126,6 +126,22 @@ TEST(DelayModel, DrawsRepeatAndDifferInEveryPartOfTheKey) {
   EXPECT_NE(draw, model.draw(1, {4, 5, 2, Direction::Gradient}, 1ms));
 }
 
+TEST(DelayModel, ALevelBesideATailAddsToIt) {
+  const auto tail = DelayModel::parse("tail:0.3,10");
+  const auto both = DelayModel::parse("tail:0.3,10+j2");
+  EXPECT_FALSE(tail.uses_average());
+  EXPECT_TRUE(both.uses_average());
+  const Sample of_tail = sample(tail, 80ms);
+  const Sample of_both = sample(both, 80ms);
+  // Independent of each other: 1 - 0.7 * 0.8 of the messages are late.
+  EXPECT_NEAR(of_both.frequency, 0.44, 0.02);
+  EXPECT_NEAR(of_both.mean_ms * of_both.frequency, of_tail.mean_ms * of_tail.frequency + 0.2 * 80, 1);
+  for (Microbatch m = 0; m < 100; ++m) {
+    const MessageId id{0, m, 0, Direction::Activation};
+    EXPECT_GE(both.draw(1, id, 80ms), tail.draw(1, id, 80ms));
+  }
+}
+
 TEST(DelayModel, RefusesMalformedText) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "must be j0, j1, j2, j3 or tail:p,mean"},
@@ -152,6 +168,10 @@ TEST(DelayModel, RefusesMalformedText) {
       {"tail:0.3,inf", "mean of `tail:p,mean` must lie in 0 to 600000"},
       {"tail:0.3,600001", "mean of `tail:p,mean` must lie in 0 to 600000"},
       {"j1\nj2", "not `j1?j2`"},
+      {"tail:0.3,10+", "mean of `tail:p,mean` must be a number"},
+      {"tail:0.3,10+j4", "must be j0"},
+      {"tail:0.3,10+j1+j2", "must be j0"},
+      {"j1+tail:0.3,10", "must be j0"},
   };
   for (const auto& [text, reason] : cases) EXPECT_THAT(refusal(text), testing::HasSubstr(reason)) << text;
 }

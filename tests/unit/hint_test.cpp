@@ -71,7 +71,7 @@ TEST(Pace, OfAVFollowsTheWayDownAndBack) {
   const Hint hint = Hint::pace(Pipeline::v_shape(2, 2), 0);  // chunks 0 and 3
   // A microbatch enters every 6 hops; it reaches chunk 3 after 3, turns, and is back at chunk 0 after 10.
   EXPECT_EQ(listed(hint, 0), (Tasks{forward(0, 0), forward(0, 3), backward(0, 3), forward(1, 0),
-                                    forward(1, 3), backward(0, 0), backward(1, 3), backward(1, 0)}));
+                                    forward(1, 3), backward(1, 3), backward(0, 0), backward(1, 0)}));
 }
 
 TEST(Pace, OfAGraphGoesByTheLongestWay) {

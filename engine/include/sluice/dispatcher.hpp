@@ -242,8 +242,8 @@ class Dispatcher {
   std::vector<std::span<const EdgeId>> in_edges_;
   std::vector<std::span<const EdgeId>> out_edges_;
   std::vector<Entry> entries_;
-  /// Forwards offered but not admitted, by the hint's rank.
-  ReadySet waiting_;
+  /// Forwards offered but not admitted, by the hint's rank; one set a chunk.
+  std::vector<ReadySet> waiting_;
   /// Forwards of source chunks that have not been launched, by the hint's rank; one set a chunk.
   std::vector<ReadySet> unlaunched_;
   std::vector<std::uint32_t> nominated_;

@@ -68,6 +68,8 @@ class Pipeline {
   [[nodiscard]] std::span<const EdgeId> in_edges(Chunk chunk) const { return in_edges_[chunk]; }
   /// Edges that start from the chunk, ascending by id.
   [[nodiscard]] std::span<const EdgeId> out_edges(Chunk chunk) const { return out_edges_[chunk]; }
+  /// Edges on the longest way from each chunk to one without successor.
+  [[nodiscard]] std::vector<std::uint32_t> hops_to_end() const;
   /// The same pipeline with another choice of split.
   [[nodiscard]] Pipeline with_split(bool split_backward) const;
 

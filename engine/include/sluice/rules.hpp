@@ -14,8 +14,10 @@ struct Rules {
   bool reservation = true;
   /// What is received counts against the limit, not only what has run forward.
   bool bounded_admission = true;
-  /// Several chunks at the limit: whatever was admitted may run, by the hint. Otherwise, and wherever
-  /// admission is not bounded, microbatches are finished one at a time.
+  /// Several chunks at the limit: whatever was admitted may run, by the hint, and with the reservation
+  /// each chunk keeps a share of the limit in proportion to its way to the end of the pipeline, which no
+  /// other chunk fills. Otherwise, and wherever admission is not bounded, microbatches are finished one at
+  /// a time.
   bool mixed_at_limit = true;
   /// While the limit keeps a forward out and no other forward is runnable, a weight gradient runs before a
   /// backward: it frees a slot, and frees it soonest.

@@ -30,7 +30,40 @@ Backpressure::Backpressure(const Pipeline& pipeline, StageId stage, std::uint32_
     throw ConfigError("limit", std::to_string(limit) + " is below the " + std::to_string(tasks_.chunks()) +
                                    " chunks of stage " + std::to_string(stage));
   }
+  if (tasks_.chunks() > 1 && mixed() && rules_.reservation) divide(pipeline);
   begin(kind_);
+}
+
+/// The limit among the chunks, a chunk's part in proportion to the chunks from it to the end.
+void Backpressure::divide(const Pipeline& pipeline) {
+  const std::vector<std::uint32_t> hops = pipeline.hops_to_end();
+  std::uint64_t all = 0;
+  for (std::uint32_t position = 0; position < tasks_.chunks(); ++position)
+    all += hops[tasks_.chunk_at(position)] + 1;
+  std::uint64_t weight = 0;
+  std::uint32_t given = 0;
+  for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
+    weight += hops[tasks_.chunk_at(position)] + 1;
+    const auto up_to_here = static_cast<std::uint32_t>((2 * weight * limit_ + all) / (2 * all));
+    shares_.push_back(up_to_here - given);
+    given = up_to_here;
+  }
+  held_.resize(tasks_.chunks());
+}
+
+/// Credits that an admission to the chunk must leave free.
+std::uint32_t Backpressure::kept_from(std::uint32_t position) const noexcept {
+  std::uint32_t kept = 0;
+  for (std::uint32_t other = 0; other < tasks_.chunks(); ++other) {
+    const Microbatch oldest = oldest_[other];
+    if (oldest == tasks_.microbatches()) continue;
+    const std::uint8_t flags = flags_[std::size_t{other} * tasks_.microbatches() + oldest];
+    const std::uint32_t reserved = (flags & kAdmitted) == 0 ? 1 : 0;
+    const std::uint32_t share = std::min(shares_[other], tasks_.microbatches() - oldest);
+    const std::uint32_t lacking = other != position && share > held_[other] ? share - held_[other] : 0;
+    kept += std::max(reserved, lacking);
+  }
+  return kept;
 }
 
 void Backpressure::begin(IterationKind kind) noexcept {
@@ -40,6 +73,7 @@ void Backpressure::begin(IterationKind kind) noexcept {
   in_flight_ = 0;
   peak_ = 0;
   std::fill(oldest_.begin(), oldest_.end(), 0);
+  std::fill(held_.begin(), held_.end(), 0);
   std::fill(flags_.begin(), flags_.end(), std::uint8_t{0});
   std::fill(launched_.begin(), launched_.end(), std::uint8_t{0});
   focus_microbatch_ = 0;
@@ -49,12 +83,14 @@ void Backpressure::begin(IterationKind kind) noexcept {
 void Backpressure::admitted(std::uint32_t position, Microbatch microbatch) noexcept {
   flags_[position * tasks_.microbatches() + microbatch] |= kAdmitted;
   --free_;
+  if (!held_.empty()) ++held_[position];
   if (microbatch == oldest_[position]) --needed_;
 }
 
 void Backpressure::released(std::uint32_t position, Microbatch microbatch) noexcept {
   flags_[position * tasks_.microbatches() + microbatch] |= kReleased;
   ++free_;
+  if (!held_.empty()) --held_[position];
   if (rules_.hold_until_weight_grad || kind_ == IterationKind::ForwardOnly) --in_flight_;
   if (microbatch == oldest_[position]) advance_oldest(position);
 }

@@ -58,6 +58,7 @@ Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config,
       arbiter_(tasks_, policy_.hint(), round_passes(config)),
       inbox_(pipeline, config.stage, config.rank),
       entries_(tasks_.size()),
+      waiting_(tasks_.chunks()),
       unlaunched_(tasks_.chunks()),
       nominated_(tasks_.chunks(), kNobody),
       next_accumulation_(tasks_.chunks()),
@@ -76,10 +77,9 @@ Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config,
 
 void Dispatcher::size_forward_sets() {
   const Hint& hint = policy_.hint();
-  waiting_ = ReadySet(hint.class_size(hint.class_of(Pass::Forward)));
-  for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
-    if (source(position)) unlaunched_[position] = ReadySet(waiting_.capacity());
-  }
+  const std::uint32_t forwards = hint.class_size(hint.class_of(Pass::Forward));
+  for (std::uint32_t position = 0; position < tasks_.chunks(); ++position)
+    (source(position) ? unlaunched_ : waiting_)[position] = ReadySet(forwards);
 }
 
 void Dispatcher::rank_by(Hint hint) {
@@ -105,7 +105,7 @@ void Dispatcher::begin(const Iteration& iteration) {
   unended_ = {};
   arbiter_.begin();
   backpressure_.begin(iteration.kind);
-  waiting_.clear();
+  for (ReadySet& waiting : waiting_) waiting.clear();
   std::fill(next_accumulation_.begin(), next_accumulation_.end(), 0);
   std::fill(nominated_.begin(), nominated_.end(), kNobody);
   for (std::uint32_t index = 0; index < tasks_.size(); ++index) {
@@ -177,7 +177,7 @@ std::optional<Task> Dispatcher::decide(PassMask allowed) {
 
 bool Dispatcher::weight_grad_makes_room() const {
   return config_.rules.weight_grad_makes_room && arbiter_.runnable(Pass::WeightGrad) > 0 &&
-         arbiter_.runnable(Pass::Forward) == 0 && !backpressure_.open() && held_by_limit() > 0;
+         arbiter_.runnable(Pass::Forward) == 0 && held_by_limit() > 0;
 }
 
 std::optional<Task> Dispatcher::next_in_order(PassMask allowed) const {
@@ -285,11 +285,12 @@ void Dispatcher::record(const Task& task, const Entry& state) {
 }
 
 std::uint32_t Dispatcher::held_by_limit() const {
-  std::uint32_t held = waiting_.size();
-  // While anyone may come in, what a source has not launched is not held by the limit.
-  if (!by_readiness() || backpressure_.open()) return held;
+  std::uint32_t held = 0;
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
-    if (source(position)) held += unlaunched_[position].size() - (nominated_[position] == kNobody ? 0 : 1);
+    held += waiting_[position].size();
+    // While anyone may come in, what a source has not launched is not held by the limit.
+    if (!source(position) || !by_readiness() || backpressure_.open(position)) continue;
+    held += unlaunched_[position].size() - (nominated_[position] == kNobody ? 0 : 1);
   }
   return held;
 }
@@ -318,7 +319,7 @@ std::uint32_t Dispatcher::nominate(std::uint32_t position) const {
     if (!focus || focus->chunk != chunk || focus->pass != Pass::Forward) return kNobody;
     return admits(position, focus->microbatch) ? focus->microbatch : kNobody;
   }
-  if (backpressure_.open()) {
+  if (backpressure_.open(position)) {
     const Hint& hint = policy_.hint();
     return hint.task(hint.class_of(Pass::Forward), unlaunched_[position].first()).microbatch;
   }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "sluice/dispatcher.hpp"
 #include "sluice/error.hpp"
 
@@ -179,9 +181,10 @@ void Dispatcher::give_back(const Task& task, Entry& state) {
 void Dispatcher::move_window() {
   window_.released();
   std::uint32_t opened = 0;
-  if (!window_.opened(opened) || !waiting_.contains(policy_.hint().rank(Pass::Forward, opened))) return;
-  const Task forward = tasks_.task(Pass::Forward, opened);
-  admit(tasks_.position(forward.chunk), forward.microbatch);
+  if (!window_.opened(opened)) return;
+  const std::uint32_t position = opened / tasks_.microbatches();
+  if (source(position) || !waiting_[position].contains(policy_.hint().rank(Pass::Forward, opened))) return;
+  admit(position, opened % tasks_.microbatches());
 }
 
 void Dispatcher::take_offer(const Offer& offer) {
@@ -208,7 +211,7 @@ void Dispatcher::take_activation(const Offer& offer) {
   } else if (!by_readiness() && admits(position, offer.id.microbatch)) {
     admit(position, offer.id.microbatch);
   } else {
-    waiting_.insert(policy_.hint().rank(Pass::Forward, index));
+    waiting_[position].insert(policy_.hint().rank(Pass::Forward, index));
   }
 }
 
@@ -229,34 +232,36 @@ bool Dispatcher::admits(std::uint32_t position, Microbatch microbatch) const {
 
 void Dispatcher::admit_waiting() {
   if (!by_readiness()) return;
-  while (!waiting_.empty() && admit_first_waiting()) {
+  while (admit_first_waiting()) {
   }
 }
 
-/// Admits the best-ranked forward that may come in: any while the limit is open, else the oldest of a
-/// chunk.
+/// Admits the best-ranked forward that may come in: any of a chunk that is open, else a chunk's oldest.
 bool Dispatcher::admit_first_waiting() {
   const Hint& hint = policy_.hint();
-  if (backpressure_.open()) {
-    const Task task = hint.task(hint.class_of(Pass::Forward), waiting_.first());
-    admit(tasks_.position(task.chunk), task.microbatch);
-    return true;
-  }
+  std::uint32_t best = ReadySet::kNone;
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
+    const ReadySet& waiting = waiting_[position];
+    if (waiting.empty()) continue;
+    if (backpressure_.open(position)) {
+      best = std::min(best, waiting.first());
+      continue;
+    }
     const Microbatch oldest = backpressure_.oldest(position);
-    if (oldest == tasks_.microbatches() || !admits(position, oldest)) continue;
-    if (!waiting_.contains(hint.rank(Pass::Forward, position * tasks_.microbatches() + oldest))) continue;
-    admit(position, oldest);
-    return true;
+    const std::uint32_t rank = hint.rank(Pass::Forward, position * tasks_.microbatches() + oldest);
+    if (admits(position, oldest) && waiting.contains(rank)) best = std::min(best, rank);
   }
-  return false;
+  if (best == ReadySet::kNone) return false;
+  const Task task = hint.task(hint.class_of(Pass::Forward), best);
+  admit(tasks_.position(task.chunk), task.microbatch);
+  return true;
 }
 
 void Dispatcher::admit(std::uint32_t position, Microbatch microbatch) {
   const std::uint32_t index = position * tasks_.microbatches() + microbatch;
   entries_[index].slot = pool_.acquire();
   if (by_readiness()) backpressure_.admitted(position, microbatch);
-  waiting_.erase(policy_.hint().rank(Pass::Forward, index));
+  if (!source(position)) waiting_[position].erase(policy_.hint().rank(Pass::Forward, index));
   for (const EdgeId edge : in_edges_[position]) {
     if (!inbox_.offered(edge, microbatch)) continue;
     const Offer& offer = inbox_.offer(edge, microbatch);

@@ -57,16 +57,12 @@ Pace pace_of_loop(const Pipeline& pipeline, StageId stage) {
 /// the longest way and back.
 Pace pace_of_graph(const Pipeline& pipeline, StageId stage) {
   std::vector<std::uint64_t> from_start(pipeline.chunks());
-  std::vector<std::uint64_t> to_end(pipeline.chunks());
+  const std::vector<std::uint32_t> to_end = pipeline.hops_to_end();
   for (std::uint32_t chunk = 0; chunk < pipeline.chunks(); ++chunk) {
     for (const EdgeId id : pipeline.in_edges(static_cast<Chunk>(chunk)))
       from_start[chunk] = std::max(from_start[chunk], from_start[pipeline.edges()[id].from] + 1);
   }
-  for (std::uint32_t chunk = pipeline.chunks(); chunk-- > 0;) {
-    for (const EdgeId id : pipeline.out_edges(static_cast<Chunk>(chunk)))
-      to_end[chunk] = std::max(to_end[chunk], to_end[pipeline.edges()[id].to] + 1);
-  }
-  const std::uint64_t turn = *std::max_element(to_end.begin(), to_end.end()) + 1;
+  const std::uint64_t turn = *std::max_element(to_end.begin(), to_end.end()) + std::uint64_t{1};
   std::size_t most_chunks = 1;
   for (StageId each = 0; each < pipeline.stages(); ++each)
     most_chunks = std::max(most_chunks, pipeline.chunks_of(each).size());

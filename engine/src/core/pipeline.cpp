@@ -156,6 +156,15 @@ Pipeline Pipeline::joined(std::span<const std::uint32_t> encoder_depths, std::ui
   return {std::move(placements), std::move(edges), microbatches, split_backward};
 }
 
+std::vector<std::uint32_t> Pipeline::hops_to_end() const {
+  std::vector<std::uint32_t> hops(chunks(), 0);
+  for (std::uint32_t chunk = chunks(); chunk-- > 0;) {
+    for (const EdgeId id : out_edges(static_cast<Chunk>(chunk)))
+      hops[chunk] = std::max(hops[chunk], hops[edges_[id].to] + 1);
+  }
+  return hops;
+}
+
 Pipeline Pipeline::with_split(bool split_backward) const {
   return {chunks_, edges_, microbatches_, split_backward};
 }

@@ -14,6 +14,9 @@ constexpr std::string_view kOverlap = "OVERLAP_F_B";
 /// A pipeline has at most 65535 chunks and 2^24 microbatches.
 constexpr std::uint32_t kMaxChunk = std::numeric_limits<Chunk>::max() - 1U;
 constexpr std::uint32_t kMaxMicrobatch = (1U << 24) - 1;
+/// Of a text that a message quotes.
+constexpr std::size_t kLongestQuote = 40;
+constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -69,7 +72,7 @@ std::string parse_overlap(std::string_view text, std::vector<Action>& actions) {
   std::string_view parts = text.substr(1, close - 1);
   for (;;) {
     const std::size_t end = std::min(parts.find(';'), parts.size());
-    const std::string reason = parse_plain(trimmed(parts.substr(0, end)), true, actions);
+    std::string reason = parse_plain(trimmed(parts.substr(0, end)), true, actions);
     if (!reason.empty()) return reason;
     if (end == parts.size()) return {};
     parts.remove_prefix(end + 1);
@@ -102,18 +105,16 @@ std::string parse_cell(std::string_view cell, std::vector<Action>& actions) {
 }
 
 std::string quoted(std::string_view text) {
-  constexpr std::size_t kLongest = 40;
-  constexpr std::string_view kHex = "0123456789abcdef";
   std::string result = "'";
-  for (const char c : text.substr(0, kLongest)) {
+  for (const char c : text.substr(0, kLongestQuote)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f) {
       result += c;
     } else {
-      result.append("\\x").append(1, kHex[byte >> 4U]).append(1, kHex[byte & 15U]);
+      result.append("\\x").append(1, kHexDigits[byte >> 4U]).append(1, kHexDigits[byte & 15U]);
     }
   }
-  return result + (text.size() > kLongest ? "...'" : "'");
+  return result + (text.size() > kLongestQuote ? "...'" : "'");
 }
 
 }  // namespace sluice

@@ -14,6 +14,7 @@ constexpr std::size_t kMaxRanks = 65535;
 /// Pairs of chunk and microbatch that a file may be short of actions for and still be read, so that
 /// validation can say which are missing.
 constexpr std::size_t kMaxMissingPairs = 4096;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// A cell, counted from 1.
 struct Cell {
@@ -42,7 +43,6 @@ std::string_view take_until(std::string_view& text, char separator) {
 
 /// Without what an editor may have put before and after the rows.
 std::string_view rows_of(std::string_view text) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const std::size_t last = text.find_last_not_of(" \t\r\n");
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);

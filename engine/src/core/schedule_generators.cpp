@@ -49,17 +49,6 @@ void require_one_chunk_a_stage(const Pipeline& pipeline, std::string_view name) 
                                     std::to_string(pipeline.stages()) + " stages");
 }
 
-/// Edges on the longest way from each chunk to a chunk without successor.
-std::vector<std::uint32_t> distances_to_end(const Pipeline& pipeline) {
-  std::vector<std::uint32_t> distance(pipeline.chunks(), 0);
-  for (std::uint32_t chunk = pipeline.chunks(); chunk-- > 0;) {
-    for (const EdgeId id : pipeline.out_edges(static_cast<Chunk>(chunk))) {
-      distance[chunk] = std::max(distance[chunk], distance[pipeline.edges()[id].to] + 1);
-    }
-  }
-  return distance;
-}
-
 }  // namespace
 
 std::span<const std::string_view> Schedule::names() noexcept { return kNames; }
@@ -85,7 +74,7 @@ Schedule Schedule::gpipe(const Pipeline& pipeline) {
 
 Schedule Schedule::one_f_one_b(const Pipeline& pipeline) {
   require_one_chunk_a_stage(pipeline, "1f1b");
-  const std::vector<std::uint32_t> distance = distances_to_end(pipeline);
+  const std::vector<std::uint32_t> distance = pipeline.hops_to_end();
   std::vector<Order> orders;
   for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
     const Chunk chunk = pipeline.chunks_of(stage)[0];
@@ -103,7 +92,7 @@ Schedule Schedule::one_f_one_b(const Pipeline& pipeline) {
 
 Schedule Schedule::zb_h1(const Pipeline& pipeline) {
   require_one_chunk_a_stage(pipeline, "zb-h1");
-  const std::vector<std::uint32_t> distance = distances_to_end(pipeline);
+  const std::vector<std::uint32_t> distance = pipeline.hops_to_end();
   const std::uint32_t longest = *std::max_element(distance.begin(), distance.end());
   const Microbatch total = pipeline.microbatches();
   std::vector<Order> orders(pipeline.stages());

@@ -13,10 +13,12 @@ struct ReplicaRun {
 };
 
 ReplicaRun run_replica(const Scenario& scenario, const Pipeline& pipeline, std::vector<StageSetup> setups,
-                       std::uint64_t iteration, std::uint32_t replica, const Inspect& inspect) {
+                       std::uint64_t iteration, std::uint32_t replica, const Inspect& inspect,
+                       const Learn& learn) {
   World world(pipeline, std::move(setups), surroundings(scenario, replica));
-  if (scenario.measures_compute()) {
+  if (scenario.measures_compute() || learn) {
     (void)world.run({0, IterationKind::Training});
+    if (learn) learn(world, replica);
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
       for (std::uint32_t member = 0; member < scenario.group.size; ++member)
         world.dispatcher(stage, member).log().clear();
@@ -33,11 +35,11 @@ ReplicaRun run_replica(const Scenario& scenario, const Pipeline& pipeline, std::
 }  // namespace
 
 Outcome simulate(const Scenario& scenario, const Pipeline& pipeline, const StageSetups& setups,
-                 std::uint64_t iteration, const Inspect& inspect) {
+                 std::uint64_t iteration, const Inspect& inspect, const Learn& learn) {
   std::vector<ReplicaRun> runs;
   Outcome outcome;
   for (std::uint32_t replica = 0; replica < scenario.replicas; ++replica) {
-    runs.push_back(run_replica(scenario, pipeline, setups(), iteration, replica, inspect));
+    runs.push_back(run_replica(scenario, pipeline, setups(), iteration, replica, inspect, learn));
     outcome.makespan = std::max(outcome.makespan, runs.back().makespan);
   }
   outcome.stages.resize(pipeline.stages());

@@ -49,15 +49,19 @@ World::World(const Pipeline& pipeline, std::vector<StageSetup> setups, Surroundi
     Stage& stage = *stages_.back();
     if (group.size > 1) {
       const StageTasks tasks(pipeline, id);
+      // Ranks that follow one order have nothing to ask each other.
+      const Duration latency = setup.policy.mode() == Mode::Readiness ? group.latency : Duration{0};
       stage.group =
           std::make_unique<SimGroup>(tasks, Arbiter(tasks, setup.policy.hint(), round_passes(setup.config)),
-                                     group.size, group.rule, group.latency, first_rank, clock_, timetable_);
+                                     group.size, group.rule, latency, first_rank, clock_, timetable_);
     }
     for (std::uint32_t member = 0; member < group.size; ++member) {
       ranks_.push_back(std::make_unique<Rank>(stage.device, member));
       Rank& rank = *ranks_.back();
       DispatcherConfig config = setup.config;
       config.rank = first_rank + member;
+      // What a group records is what its first rank sees.
+      if (member > 0) config.recorder = nullptr;
       Agreement& agreement = stage.group ? stage.group->endpoint(member) : rank.alone;
       rank.dispatcher = std::make_unique<Dispatcher>(
           pipeline, config, setup.policy,

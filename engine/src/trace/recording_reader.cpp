@@ -43,8 +43,9 @@ Pipeline read_pipeline(const Entry& entry) {
     if (edges.back().from >= edges.back().to) each.fail("does not go from a lower chunk to a higher one");
   }
   const auto microbatches = static_cast<Microbatch>(entry.at("microbatches").number(1, kMost32));
+  const bool split = entry.at("split").boolean();
   try {
-    return {std::move(chunks), std::move(edges), microbatches, entry.at("split").boolean()};
+    return {std::move(chunks), std::move(edges), microbatches, split};
   } catch (const ConfigError& error) {
     throw ConfigError(entry.path() + "." + error.field(),
                       std::string(error.what()).substr(error.field().size() + 2));

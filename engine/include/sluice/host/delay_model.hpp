@@ -22,7 +22,8 @@ class ComputeAverage {
 ///
 /// The levels j0 to j3 are those of the RRFP paper (arXiv 2605.18750, robustness experiments): with
 /// probability p, a delay of alpha * max(base, e) * (0.5 + r), e the stage's compute average and r
-/// uniform in [0, 1). The heavy tail adds, with probability p, an exponential delay.
+/// uniform in [0, 1). The heavy tail adds, with probability p, an exponential delay. Of both, each has
+/// draws of its own and the delays add up.
 class DelayModel {
  public:
   static constexpr Duration kLongestMean = std::chrono::minutes(10);
@@ -30,7 +31,7 @@ class DelayModel {
   /// No delays, as `j0`.
   DelayModel() = default;
 
-  /// Reads `j0`, `j1`, `j2`, `j3`, or `tail:p,mean` with the mean in milliseconds.
+  /// Reads `j0`, `j1`, `j2`, `j3`, `tail:p,mean` with the mean in milliseconds, or `tail:p,mean+j1`.
   /// @throws ConfigError for field `jitter`
   [[nodiscard]] static DelayModel parse(std::string_view text);
 
@@ -39,23 +40,26 @@ class DelayModel {
   [[nodiscard]] Duration draw(std::uint64_t seed, const MessageId& message, Duration compute_average) const;
 
   /// No message is ever late.
-  [[nodiscard]] bool none() const noexcept { return probability_ == 0; }
+  [[nodiscard]] bool none() const noexcept { return tail_.probability == 0 && level_.probability == 0; }
   /// Delays depend on the compute average: the levels j1 to j3.
-  [[nodiscard]] bool uses_average() const noexcept { return kind_ == Kind::Level && !none(); }
+  [[nodiscard]] bool uses_average() const noexcept { return level_.probability != 0; }
 
  private:
-  enum class Kind : std::uint8_t { Level, Tail };
+  struct Tail {
+    double probability = 0;
+    double mean_ns = 0;
+  };
+  struct Level {
+    double probability = 0;
+    double base_ns = 0;
+    double alpha = 0;
+  };
 
-  DelayModel(Kind kind, double probability, double scale_ns, double alpha) noexcept
-      : kind_(kind), probability_(probability), scale_ns_(scale_ns), alpha_(alpha) {}
+  static Tail parse_tail(std::string_view parameters);
+  static Level parse_level(std::string_view name, std::string_view whole);
 
-  static DelayModel parse_tail(std::string_view parameters);
-
-  Kind kind_ = Kind::Level;
-  double probability_ = 0;
-  /// The base of a level, the mean of a tail.
-  double scale_ns_ = 0;
-  double alpha_ = 0;
+  Tail tail_;
+  Level level_;
 };
 
 }  // namespace sluice::host

@@ -135,15 +135,18 @@ struct Outcome {
 using StageSetups = std::function<std::vector<StageSetup>()>;
 /// Looks at a world after the iteration: its decision logs, what it ran.
 using Inspect = std::function<void(const World& world, std::uint32_t replica)>;
+/// Looks at a world after its warm-up iteration and may rank its stages anew.
+using Learn = std::function<void(World& world, std::uint32_t replica)>;
 
 /// Runs one iteration of every replica.
 /// @param pipeline as the method runs it: with the scenario's chunks and edges, split or not, placed
 ///        as the method needs it
 /// @param iteration which draw; the iterations of an emulated run count from 1
 /// @param inspect if given, tasks that ran are kept for it
+/// @param learn if given, iteration 0 runs first
 /// @throws StallError, or what World refuses
 [[nodiscard]] Outcome simulate(const Scenario& scenario, const Pipeline& pipeline, const StageSetups& setups,
-                               std::uint64_t iteration, const Inspect& inspect = {});
+                               std::uint64_t iteration, const Inspect& inspect = {}, const Learn& learn = {});
 
 /// The lower bound (`lower_bound`) of one iteration, from its very draws: of the slowest replica.
 [[nodiscard]] Duration bound(const Scenario& scenario, const Pipeline& pipeline, std::uint64_t iteration);

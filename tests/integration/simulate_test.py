@@ -1,0 +1,191 @@
+"""`sluice simulate`: what it reports, that it draws what `compare` draws, and what it refuses."""
+
+import json
+import statistics
+import unittest
+
+from sluice_command import SOURCE_DIR, SluiceTest
+
+METHODS = ["1f1b", "bf", "bfw", "zb-h1"]
+STAGES, MICROBATCHES, SEEDS = 4, 12, 3
+SIZES = ["--stages", STAGES, "--microbatches", MICROBATCHES]
+TIMES = ["--emulate", "f=10ms,b=20ms,w=10ms,sigma=0.2", "--jitter", "tail:0.3,10"]
+SETTINGS = ["simulate", *SIZES, *TIMES, "--seeds", SEEDS, "--methods", ",".join(METHODS)]
+KEYS = {
+    "name", "makespan_s", "makespans_s", "speedup_vs_first", "speedup_range", "bubble_fraction",
+    "peak_in_flight", "bound_ratio", "bounds_s", "compute_s", "blocked_s", "agreement_s",
+}  # fmt: skip
+
+CHAIN = """microbatches = 4
+seeds = 2
+methods = ["1f1b", "bf"]
+[pipeline]
+stages = 2
+[times]
+forward = "1ms"
+backward = "2ms"
+"""
+
+
+class Report(SluiceTest):
+    def test_every_method_reports_all_of_it(self):
+        results = self.results(*SETTINGS, "--limit", MICROBATCHES)
+        self.assertEqual([method["name"] for method in results["methods"]], METHODS)
+        first = results["methods"][0]
+        for method in results["methods"]:
+            with self.subTest(method["name"]):
+                self.assertEqual(set(method), KEYS)
+                self.assertEqual(len(method["makespans_s"]), SEEDS)
+                self.assertAlmostEqual(method["makespan_s"], statistics.median(method["makespans_s"]))
+                self.assertAlmostEqual(
+                    method["speedup_vs_first"], first["makespan_s"] / method["makespan_s"]
+                )
+                parts = method["compute_s"] + method["blocked_s"] + method["agreement_s"]
+                self.assertAlmostEqual(parts, method["makespan_s"], places=7)
+                self.assertEqual(method["agreement_s"], 0)
+                self.assertTrue(0 < method["bubble_fraction"] < 1)
+                self.assertEqual(len(method["peak_in_flight"]), STAGES)
+                self.assertLessEqual(max(method["peak_in_flight"]), MICROBATCHES)
+                self.assertGreaterEqual(method["bound_ratio"], 1)
+                for makespan, bound in zip(method["makespans_s"], method["bounds_s"]):
+                    self.assertGreaterEqual(makespan, bound)
+        config = results["config"]
+        self.assertEqual((config["stages"], config["microbatches"], config["seeds"]), (STAGES, MICROBATCHES, SEEDS))
+
+    def test_without_variability_the_closed_forms_come_out(self):
+        times = ["--emulate", "f=10ms,b=20ms,w=10ms", "--methods", "1f1b,zb-h1,gpipe"]
+        results = self.results("simulate", *SIZES, *times, "--seeds", 2)
+        makespans = [method["makespans_s"] for method in results["methods"]]
+        whole = (MICROBATCHES + STAGES - 1) * 0.030
+        split = MICROBATCHES * 0.030 + (STAGES - 1) * 0.010
+        for found, expected in zip(makespans, [whole, split, whole]):
+            for makespan in found:
+                self.assertAlmostEqual(makespan, expected)
+
+    def test_results_depend_on_the_seed_and_not_on_the_threads(self):
+        one, same, other = (
+            self.results(*SETTINGS, *more)["methods"]
+            for more in (["--threads", 1], ["--threads", 3], ["--seed", 2])
+        )
+        self.assertEqual(one, same)
+        self.assertNotEqual(one, other)
+
+    def test_groups_cost_agreement_and_replicas_wait_for_the_slowest(self):
+        alone, group, replicas = (
+            self.results(*SETTINGS, "--methods", "bf", *more)["methods"][-1]
+            for more in ([], ["--group", 2, "--agreement-latency", "1ms"], ["--replicas", 3])
+        )
+        self.assertGreater(group["agreement_s"], 0)
+        self.assertGreater(group["makespan_s"], alone["makespan_s"])
+        for slowest, first in zip(replicas["makespans_s"], alone["makespans_s"]):
+            self.assertGreaterEqual(slowest, first)
+
+    def test_timeline_trace_and_decisions_hold_the_last_seed(self):
+        self.succeed(
+            *SETTINGS, "--limit", MICROBATCHES, "--timeline", "t.html", "--trace", "t.json", "--decisions", "d.json"
+        )
+        for tasks in (self.spans_of_timeline("t.html"), self.tasks_of_trace("t.json")):
+            self.assertEqual(list(tasks), METHODS)
+            for method in METHODS:
+                self.assert_complete(tasks[method], [SEEDS], STAGES, MICROBATCHES)
+        decisions = json.loads((self.folder / "d.json").read_text())
+        self.assertEqual([log["method"] for log in decisions], METHODS)
+        self.assertEqual([len(stage) for stage in decisions[0]["stages"]], [2 * MICROBATCHES] * STAGES)
+        self.succeed(*SETTINGS, "--timeline", "t.svg")
+        self.assertIn("<svg", (self.folder / "t.svg").read_text())
+
+    def test_a_scenario_says_what_to_run_and_the_command_line_wins(self):
+        (self.folder / "chain.toml").write_text(CHAIN)
+        methods = self.results("simulate", "chain.toml")["methods"]
+        self.assertEqual([method["name"] for method in methods], ["1f1b", "bf"])
+        self.assertEqual(methods[0]["makespans_s"], [0.015, 0.015])
+        methods = self.results("simulate", "chain.toml", "--methods", "fb", "--seeds", 1, "--latency", "1ms")["methods"]
+        self.assertEqual([method["name"] for method in methods], ["fb"])
+        self.assertEqual(len(methods[0]["makespans_s"]), 1)
+        self.assertGreater(methods[0]["makespan_s"], 0.015)
+
+    def test_a_file_and_the_same_options_give_the_same(self):
+        (self.folder / "same.toml").write_text(
+            f"""microbatches = {MICROBATCHES}
+            [pipeline]
+            stages = {STAGES}
+            [times]
+            forward = "10ms"
+            backward = "20ms"
+            weight-grad = "10ms"
+            sigma = 0.2
+            [link]
+            jitter = "tail:0.3,10"
+            """
+        )
+        more = ["--seeds", SEEDS, "--methods", ",".join(METHODS)]
+        self.assertEqual(
+            self.results("simulate", "same.toml", *more)["methods"], self.results(*SETTINGS)["methods"]
+        )
+
+    def test_the_scenarios_of_the_project_run(self):
+        for scenario in sorted((SOURCE_DIR / "scenarios").glob("*.toml")):
+            with self.subTest(scenario.name):
+                self.assertTrue(self.results("simulate", scenario, "--seeds", 1)["methods"])
+
+
+class Draws(SluiceTest):
+    """K seeds are the iterations 1 to K of `compare` with the same seed."""
+
+    def test_each_stage_computes_as_long_as_in_real_time(self):
+        settings = [*SIZES, "--emulate", "f=2ms,b=4ms,w=2ms,sigma=0.5", "--methods", "1f1b,bfw", "--seed", 5]
+        real = self.results("compare", *settings, "--iterations", 1)["methods"]
+        simulated = self.results("simulate", *settings, "--seeds", 1)["methods"]
+        for measured, predicted in zip(real, simulated):
+            busy = statistics.fmean(stage["busy_s"] for stage in measured["per_stage"])
+            self.assertAlmostEqual(busy, predicted["compute_s"], delta=1e-6)
+            self.assertGreaterEqual(measured["median_iteration_s"], 0.99 * predicted["makespan_s"])
+
+
+class Refusals(SluiceTest):
+    def test_bad_options_name_their_field(self):
+        times = ["simulate", "--emulate", "f=1ms,b=2ms"]
+        for field, *arguments in [
+            ("emulate", "simulate"),
+            ("seeds", *times, "--seeds", 0),
+            ("seeds", *times, "--seeds", -1),
+            ("methods", *times, "--methods", "best"),
+            ("methods", *times, "--methods", "bf,bf"),
+            ("overhead", *times, "--overhead", "task=1"),
+            ("overhead", *times, "--overhead", "task=1us,task=2us"),
+            ("agreement-latency", *times, "--agreement-latency", "-1us"),
+            ("group", *times, "--group", 0),
+            ("group-rule", *times, "--group-rule", "any"),
+            ("group-rule", *times, "--group", 2, "--group-rule", "first-pick"),
+            ("skew", *times, "--skew", "5ms"),
+            ("replicas", *times, "--replicas", 100000),
+            ("latency", *times, "--latency", "20"),
+            ("jitter-average", *times, "--jitter-average", "best"),
+            ("stages", *times, "--stages", 0),
+            ("json", *times, "--json", "/nonexistent/x.json"),
+            ("scenario", "simulate", "missing.toml"),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.refuse(field, *arguments)
+
+    def test_a_bad_scenario_names_its_field_and_line(self):
+        for field, text in [
+            ("scenario", "microbatches = "),
+            ("times.forward", CHAIN.replace('"1ms"', '"-1ms"')),
+            ("links[0].edge", CHAIN + "[[links]]\nedge = [1, 0]\n"),
+            ("chunks[0].forward", CHAIN + "[[chunks]]\nchunk = 1\nforward = 3\n"),
+            ("pipeline.stages", CHAIN.replace("stages = 2", "stages = nan")),
+        ]:
+            with self.subTest(field):
+                (self.folder / "bad.toml").write_text(text)
+                self.refuse(field, "simulate", "bad.toml")
+                self.refuse("line ", "simulate", "bad.toml")
+
+    def test_the_model_stands_in_the_scenario_alone(self):
+        (self.folder / "chain.toml").write_text(CHAIN)
+        self.refuse("stages", "simulate", "chain.toml", "--stages", 3)
+        self.refuse("emulate", "simulate", "chain.toml", "--emulate", "f=1ms,b=2ms")
+
+
+if __name__ == "__main__":
+    unittest.main()
