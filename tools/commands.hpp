@@ -16,5 +16,7 @@ void add_simulate(CLI::App& app);
 void add_trace(CLI::App& app);
 /// Adds the subcommand `schedule` to the command line.
 void add_schedule(CLI::App& app);
+/// Adds the subcommand `reproduce` to the command line.
+void add_reproduce(CLI::App& app);
 
 }  // namespace sluice::tools

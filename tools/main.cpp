@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   sluice::tools::add_simulate(app);
   sluice::tools::add_schedule(app);
   sluice::tools::add_trace(app);
+  sluice::tools::add_reproduce(app);
   try {
     app.parse(argc, argv);
     return EXIT_SUCCESS;

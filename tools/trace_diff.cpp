@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "options.hpp"
 #include "sluice/error.hpp"
 #include "sluice/trace/run_diff.hpp"
 #include "sluice/trace/timeline.hpp"
@@ -158,7 +159,10 @@ void add_trace_diff(CLI::App& trace) {
       "The parts of each run add up to its time, so their differences add up to the difference of the "
       "times.\n"
       "Example: sluice trace diff 'run.json#1f1b' 'run.json#bf'");
-  command->callback([options] { run_diff(*options); });
+  command->callback([options, command] {
+    refuse_empty_values(*command);
+    run_diff(*options);
+  });
 }
 
 }  // namespace sluice::tools

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "options.hpp"
 #include "sluice/error.hpp"
 #include "sluice/trace/output_file.hpp"
 #include "sluice/trace/recorded_export.hpp"
@@ -78,7 +79,10 @@ void add_trace_export(CLI::App& trace) {
   command->add_option("--timeline", options->timeline,
                       "Write an interactive HTML page, or an SVG picture if the path ends in .svg");
   command->footer("Example: sluice trace export run.json --chrome run.trace.json --timeline run.html");
-  command->callback([options] { run_export(*options); });
+  command->callback([options, command] {
+    refuse_empty_values(*command);
+    run_export(*options);
+  });
 }
 
 }  // namespace sluice::tools

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "options.hpp"
 #include "progress_bar.hpp"
 #include "replay.hpp"
 #include "trace_commands.hpp"
@@ -58,7 +59,10 @@ void add_trace_replay(CLI::App& trace) {
       "A log that does not fit its pipeline is refused with the first mismatch.\n"
       "Examples: sluice trace replay 'run.json#bf'\n"
       "          sluice trace replay 'run.json#bf' --simulate");
-  command->callback([options] { run_replay(*options); });
+  command->callback([options, command] {
+    refuse_empty_values(*command);
+    run_replay(*options);
+  });
 }
 
 }  // namespace sluice::tools

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "options.hpp"
 #include "sluice/error.hpp"
 #include "sluice/trace/run_summary.hpp"
 #include "sluice/trace/stage_time.hpp"
@@ -134,7 +135,10 @@ void add_trace_summary(CLI::App& trace) {
       "comes when its drawn delay has passed since the end of the task that sends it; what it took longer "
       "counts to the start of the task that waited for it.\n"
       "Example: sluice trace summary 'run.json#bf' --json summary.json");
-  command->callback([options] { run_summary(*options); });
+  command->callback([options, command] {
+    refuse_empty_values(*command);
+    run_summary(*options);
+  });
 }
 
 }  // namespace sluice::tools

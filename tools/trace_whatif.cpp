@@ -132,6 +132,7 @@ void print(const std::vector<Compared>& results, double recorded_s) {
 }
 
 void run_whatif(const WhatIfOptions& options, const CLI::App& command) {
+  refuse_empty_values(command);
   check_json_path(options.json);
   const TraceInput input = TraceInput::parse(options.file);
   const trace::Recording recording = load_recording(input.path);

@@ -214,7 +214,7 @@ void add_train(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--hint", options->hint,
-                   "Run what is ready, ranked by bf, fb, b-priority, f-priority or bfw")
+                   "Run what is ready, ranked by bf, fb, b-priority, f-priority, bfw or pace")
       ->capture_default_str();
   command->add_option("--schedule", options->schedule,
                       "Run a fixed order instead: gpipe, 1f1b, interleaved or zb-h1");

@@ -13,6 +13,9 @@ Nothing else is: see the constants. The figures of readiness-first runs are neve
 
     python3 scenarios/paper/fit.py --sluice build/release/bin/sluice           fit, and write the scenarios
     python3 scenarios/paper/fit.py --sluice build/release/bin/sluice --check   fit, and compare with what is written
+
+With `--head SHARE --out FOLDER` the last stage takes at least that share of the compute time, the rest is cut evenly,
+and the scenarios go to FOLDER/paper: for `sluice reproduce --scenarios FOLDER`.
 """
 
 import argparse
@@ -47,11 +50,12 @@ def read(path):
     return tomllib.loads(path.read_text())
 
 
-def model(row, compute_ms, tail):
+def model(row, compute_ms, tail, head):
     """The part of a scenario that describes the model; `tail` in forwards of a stage at eight stages."""
     published, fit = row["published"], row["fit"]
     stages = published["pp"]
-    stage_ms = compute_ms * fit["compute-scale"] / stages
+    last = max(1 / stages, head)
+    stage_ms = compute_ms * fit["compute-scale"] * (1 - last) / (stages - 1)
     tail_ms = tail * compute_ms * FORWARD_SHARE / 8
     level = f"+{fit['level']}" if "level" in fit else ""
     lines = [
@@ -74,6 +78,8 @@ def model(row, compute_ms, tail):
         "[link]",
         f'jitter = "tail:{TAIL_PROBABILITY},{tail_ms:.4f}{level}"',
     ]
+    if head > 1 / stages:
+        lines += ["", "[[chunks]]", f"chunk = {stages - 1}", f"scale = {last / (1 - last) * (stages - 1):.4f}"]
     if fit["encoder-share"] > 0:
         encoders = max(1, round(fit["encoder-share"] * stages))
         lines += ["", "[[sizes]]", f"chunks = {list(range(encoders))}", f"sigma = {SIZE_SIGMA}"]
@@ -91,19 +97,20 @@ def toml_value(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-def scenario(row, compute_ms, tail):
+def scenario(row, compute_ms, tail, head):
     """The whole file."""
     fit = {**row["fit"], "compute-ms": round(compute_ms, 3), "tail": round(tail, 4)}
-    text = "# Written by fit.py; the tables published and fit are its input.\n" + model(row, fit["compute-ms"], fit["tail"])
+    text = "# Written by fit.py; the tables published and fit are its input.\n" + model(row, fit["compute-ms"], fit["tail"], head)
     for name, table in (("published", row["published"]), ("fit", fit)):
         text += f"\n[{name}]\n" + "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
     return text
 
 
 class Fit:
-    def __init__(self, sluice, rows):
+    def __init__(self, sluice, rows, head):
         self.sluice = sluice
         self.rows = rows
+        self.head = head
 
     @functools.lru_cache(maxsize=None)
     def seconds(self, name, compute_ms, tail):
@@ -111,7 +118,7 @@ class Fit:
         row = self.rows[name]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "scenario.toml")
-            path.write_text(model(row, compute_ms, tail))
+            path.write_text(model(row, compute_ms, tail, self.head))
             results = pathlib.Path(folder, "results.json")
             command = [self.sluice, "simulate", path, "--methods", ",".join(row["fit"]["columns"]), "--seeds", SEEDS,
                        "--threads", 1, "--json", results]  # fmt: skip
@@ -161,9 +168,9 @@ class Fit:
         return best
 
 
-def fit_all(sluice, rows):
+def fit_all(sluice, rows, head):
     """By row: compute time and tail."""
-    fit = Fit(sluice, rows)
+    fit = Fit(sluice, rows, head)
     tails = {}
     for kind in sorted({row["fit"]["tail-class"] for row in rows.values()}):
         names = [name for name, row in rows.items() if row["fit"]["tail-class"] == kind and row["fit"]["fits-tail"]]
@@ -183,18 +190,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sluice", default="sluice", help="the command to simulate with")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if anything would change")
+    parser.add_argument("--head", type=float, default=0, help="least share of the last stage in the compute time")
+    parser.add_argument("--out", type=pathlib.Path, help="write to the folder `paper` in this one, not to here")
     arguments = parser.parse_args()
-    paths = sorted(FOLDER.glob("*.toml"))
-    rows = {path.stem: read(path) for path in paths}
-    fitted = fit_all(arguments.sluice, rows)
-    changed = [path for path in paths if path.read_text() != scenario(rows[path.stem], *fitted[path.stem])]
+    if arguments.head and not arguments.out:
+        parser.error("--head needs --out: the scenarios here are cut evenly")
+    rows = {path.stem: read(path) for path in sorted(FOLDER.glob("*.toml"))}
+    fitted = fit_all(arguments.sluice, rows, arguments.head)
+    folder = arguments.out / "paper" if arguments.out else FOLDER
+    texts = {folder / f"{name}.toml": scenario(row, *fitted[name], arguments.head) for name, row in rows.items()}
+    changed = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     if arguments.check:
         for path in changed:
             print(f"{path.name} differs from the fit")
         sys.exit(1 if changed else 0)
+    folder.mkdir(parents=True, exist_ok=True)
     for path in changed:
-        path.write_text(scenario(rows[path.stem], *fitted[path.stem]))
-    print(f"{len(changed)} of {len(paths)} scenarios written")
+        path.write_text(texts[path])
+    print(f"{len(changed)} of {len(texts)} scenarios written")
 
 
 if __name__ == "__main__":

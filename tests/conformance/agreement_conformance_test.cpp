@@ -4,12 +4,31 @@
 
 #include "sluice/agreement.hpp"
 #include "sluice/pipeline.hpp"
+#include "sluice/sim/sim_group.hpp"
 
 /// What every agreement must do for a group of one rank.
 namespace sluice {
 namespace {
 
 constexpr Microbatch kMicrobatches = 8;
+
+/// A simulated group with nobody else in it, and no latency.
+template <sim::GroupRule Rule>
+class SimGroupOfOne final : public Agreement {
+ public:
+  void announce(std::span<const RunnableChange> changes) override { group_.endpoint(0).announce(changes); }
+  [[nodiscard]] std::optional<Task> poll(const Arbiter& arbiter, PassMask allowed) override {
+    return group_.endpoint(0).poll(arbiter, allowed);
+  }
+
+ private:
+  Pipeline pipeline_ = Pipeline::chain(2, kMicrobatches);
+  StageTasks tasks_{pipeline_, 0};
+  sim::VirtualClock clock_;
+  sim::Timetable timetable_;
+  sim::SimGroup group_{
+      tasks_, Arbiter(tasks_, Hint::named("bf", pipeline_, 0)), 1, Rule, Duration{0}, 0, clock_, timetable_};
+};
 
 template <typename Implementation>
 class AgreementConformance : public ::testing::Test {
@@ -25,7 +44,8 @@ class AgreementConformance : public ::testing::Test {
   Implementation agreement_;
 };
 
-using Implementations = ::testing::Types<SingleRank>;
+using Implementations = ::testing::Types<SingleRank, SimGroupOfOne<sim::GroupRule::CommonCandidate>,
+                                         SimGroupOfOne<sim::GroupRule::FirstPick>>;
 TYPED_TEST_SUITE(AgreementConformance, Implementations);
 
 TYPED_TEST(AgreementConformance, DecidesNothingWhileNothingIsRunnable) {

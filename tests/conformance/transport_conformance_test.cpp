@@ -82,7 +82,9 @@ class SimRig {
   }
 
  private:
-  static Duration delay_of(const MessageId& id) { return std::chrono::milliseconds(id.microbatch % 3); }
+  static Duration delay_of(const sim::Transit& transit) {
+    return std::chrono::milliseconds(transit.id.microbatch % 3);
+  }
 
   sim::VirtualClock clock_;
   sim::Timetable timetable_;

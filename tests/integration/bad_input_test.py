@@ -46,7 +46,7 @@ class CommandLine(SluiceTest):
 
     def test_empty_values(self):
         for option in ("hint", "schedule", "emulate", "jitter", "text", "config", "json", "timeline", "trace",
-                       "decisions", "stages", "seed", "rules", "accumulate"):  # fmt: skip
+                       "decisions", "record", "stages", "seed", "rules", "accumulate"):  # fmt: skip
             with self.subTest(option):
                 self.refuse(option, *TRAIN, f"--{option}", "")
         self.refuse("methods", *COMPARE, "--methods", "")

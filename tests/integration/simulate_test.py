@@ -56,9 +56,12 @@ class Report(SluiceTest):
         times = ["--emulate", "f=10ms,b=20ms,w=10ms", "--methods", "1f1b,zb-h1,gpipe"]
         results = self.results("simulate", *SIZES, *times, "--seeds", 2)
         makespans = [method["makespans_s"] for method in results["methods"]]
+        chunks = ["--chunks-per-stage", 2, "--methods", "interleaved"]
+        makespans.append(self.results("simulate", *SIZES, *times[:2], *chunks)["methods"][0]["makespans_s"])
         whole = (MICROBATCHES + STAGES - 1) * 0.030
         split = MICROBATCHES * 0.030 + (STAGES - 1) * 0.010
-        for found, expected in zip(makespans, [whole, split, whole]):
+        interleaved = (MICROBATCHES + (STAGES - 1) / 2) * 0.030
+        for found, expected in zip(makespans, [whole, split, whole, interleaved]):
             for makespan in found:
                 self.assertAlmostEqual(makespan, expected)
 
@@ -72,7 +75,7 @@ class Report(SluiceTest):
 
     def test_groups_cost_agreement_and_replicas_wait_for_the_slowest(self):
         alone, group, replicas = (
-            self.results(*SETTINGS, "--methods", "bf", *more)["methods"][-1]
+            self.results("simulate", *SIZES, *TIMES, "--seeds", SEEDS, "--methods", "bf", *more)["methods"][0]
             for more in ([], ["--group", 2, "--agreement-latency", "1ms"], ["--replicas", 3])
         )
         self.assertGreater(group["agreement_s"], 0)
@@ -124,8 +127,9 @@ class Report(SluiceTest):
         )
 
     def test_the_scenarios_of_the_project_run(self):
-        for scenario in sorted((SOURCE_DIR / "scenarios").glob("*.toml")):
-            with self.subTest(scenario.name):
+        for name in ["chain", "two_encoders", "tensor_parallel"]:
+            with self.subTest(name):
+                scenario = SOURCE_DIR / "scenarios" / f"{name}.toml"
                 self.assertTrue(self.results("simulate", scenario, "--seeds", 1)["methods"])
 
 

@@ -176,5 +176,11 @@ TEST(DelayModel, RefusesMalformedText) {
   for (const auto& [text, reason] : cases) EXPECT_THAT(refusal(text), testing::HasSubstr(reason)) << text;
 }
 
+TEST(DelayModel, OnlyTheLevelsGoByTheComputeAverage) {
+  EXPECT_TRUE(DelayModel::parse("j1").uses_average());
+  EXPECT_FALSE(DelayModel::parse("j0").uses_average());
+  EXPECT_FALSE(DelayModel::parse("tail:0.3,10").uses_average());
+}
+
 }  // namespace
 }  // namespace sluice::host

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,6 +148,67 @@ TEST(DurationModel, FactorIsLognormalWithMeanOne) {
   EXPECT_NEAR(sum / draws, 1, 0.007);  // four standard errors
   EXPECT_NEAR(mean_log, -0.125, 0.007);
   EXPECT_NEAR(std::sqrt(squared_logs / draws - mean_log * mean_log), 0.5, 0.005);
+}
+
+TEST(DurationModel, MadeFromTimesItIsTheParsedOne) {
+  const DurationModel made({10e6, 20e6, 7e6}, 0.3);
+  const auto parsed = DurationModel::parse("f=10ms,b=20ms,w=7ms,sigma=0.3");
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::WeightGrad})
+    EXPECT_EQ(made.draw(3, 1, {5, 2, pass}, true, 1), parsed.draw(3, 1, {5, 2, pass}, true, 1));
+  EXPECT_EQ(made.per_chunk(3).draw(3, 1, {5, 2, Pass::Forward}, false, 1),
+            parsed.draw(3, 1, {5, 2, Pass::Forward}, false, 3));
+}
+
+TEST(DurationModel, TimesOutOfRangeAreRefusedNamingTheField) {
+  const auto field_of = [](const DurationModel::Times& times, double sigma) -> std::string {
+    try {
+      (void)DurationModel(times, sigma);
+    } catch (const ConfigError& error) {
+      return error.field();
+    }
+    return "none";
+  };
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(field_of({0, 0, 0}, 0), "none");
+  EXPECT_EQ(field_of({-1, 0, 0}, 0), "forward");
+  EXPECT_EQ(field_of({nan, 0, 0}, 0), "forward");
+  EXPECT_EQ(field_of({0, 6.1e11, 0}, 0), "backward");
+  EXPECT_EQ(field_of({0, 10, -1}, 0), "weight-grad");
+  EXPECT_EQ(field_of({0, 10, 11}, 0), "weight-grad");
+  EXPECT_EQ(field_of({0, 10, 5}, 2.1), "sigma");
+  EXPECT_EQ(field_of({0, 10, 5}, nan), "sigma");
+}
+
+TEST(DurationModel, ASizeMultipliesEveryPart) {
+  const DurationModel model({10e6, 20e6, 8e6});
+  EXPECT_EQ(model.draw(1, 1, {0, 0, Pass::Forward}, false, 1, 2.5), Duration{25'000'000});
+  EXPECT_EQ(model.draw(1, 1, {0, 0, Pass::Backward}, false, 1, 2.5), Duration{30'000'000});
+  EXPECT_EQ(model.draw(1, 1, {0, 0, Pass::Backward}, true, 1, 2.5), Duration{50'000'000});
+}
+
+TEST(DurationModel, ANormalFactorHasItsMeanAndDeviationAndStaysAboveZero) {
+  const auto sample = [](double sigma) {
+    const DurationModel model({1e6, 0, 0}, sigma, Spread::Normal);
+    std::vector<double> factors;
+    for (Microbatch m = 0; m < 20'000; ++m)
+      factors.push_back(static_cast<double>(model.draw(1, 1, {m, 0, Pass::Forward}, false, 1).count()) / 1e6);
+    return factors;
+  };
+  double sum = 0;
+  double squares = 0;
+  for (const double factor : sample(0.2)) {
+    sum += factor;
+    squares += (factor - 1) * (factor - 1);
+  }
+  EXPECT_NEAR(sum / 20'000, 1, 0.01);
+  EXPECT_NEAR(std::sqrt(squares / 20'000), 0.2, 0.01);
+  for (const double factor : sample(2)) ASSERT_GE(factor, 0);
+}
+
+TEST(DurationModel, TheLongestDrawOfTheLargestSizeFitsIntoADuration) {
+  const DurationModel model({600e9, 600e9, 300e9}, 2);
+  for (Microbatch m = 0; m < 2000; ++m)
+    ASSERT_GE(model.draw(1, 1, {m, 0, Pass::Backward}, true, 1, DurationModel::kLargestSize), Duration{0});
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(LowerBound, MessagesWithinAStageCostTheNoticeAlone) {
   Realized realized = uniform(Duration{1000});
   EXPECT_EQ(bound(Pipeline::v_shape(1, 1), realized), 2 * 10 + 2 * 10 + 2 * 10);
   realized.notice = Duration{7};
-  EXPECT_EQ(bound(Pipeline::v_shape(1, 1), realized), 2 * 10 + 2 * 10 + 2 * 10);
+  EXPECT_EQ(bound(Pipeline::v_shape(1, 1), realized), 4 * 10 + 10 + 2 * 7);
   realized.task_time = [](const Task& task, bool) {
     return Duration{task.pass == Pass::WeightGrad ? 0 : 10};
   };

@@ -189,6 +189,16 @@ TEST(GroupedWorld, WithoutSkewAndLatencyAGroupIsOneRank) {
   }
 }
 
+TEST(GroupedWorld, AgreeingWhileTheDeviceComputesCostsNothing) {
+  const Pipeline pipeline = Pipeline::chain(1, 10);
+  Surroundings surroundings = skewed(2, GroupRule::CommonCandidate, 3ns, 0ns);
+  surroundings.depth = 2;
+  World world(pipeline, setups_of(pipeline, "bf", {}), surroundings);
+  EXPECT_EQ(world.run({}).count(), 3 + 10 * (10 + 20)) << "only the first task waits";
+  EXPECT_EQ(world.report(0).agreement.count(), 3);
+  EXPECT_EQ(world.report(0).blocked.count(), 0);
+}
+
 /// A chain without work in reserve: every task of the last stage waits for an agreement.
 TEST(GroupedWorld, AgreementCostsItsLatencyForEveryTaskAndIsAccountedFor) {
   const Pipeline pipeline = Pipeline::chain(1, 10);

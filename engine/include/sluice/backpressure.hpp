@@ -62,6 +62,10 @@ class Backpressure {
   [[nodiscard]] std::uint32_t in_flight() const noexcept { return in_flight_; }
   [[nodiscard]] std::uint32_t peak_in_flight() const noexcept { return peak_; }
 
+  /// Several chunks, of which whatever was admitted may run at the limit.
+  [[nodiscard]] bool mixed() const noexcept {
+    return tasks_.chunks() > 1 && rules_.mixed_at_limit && rules_.bounded_admission;
+  }
   /// One chunk and D at the limit: no forward runs. Where admission is bounded, no forward is left then.
   [[nodiscard]] bool holds_forwards() const noexcept { return tasks_.chunks() == 1 && in_flight_ >= limit_; }
   /// Several chunks, D at the limit, and no rule that lets admitted work mix: microbatches are finished
@@ -76,7 +80,6 @@ class Backpressure {
   static constexpr std::uint8_t kAdmitted = 1;
   static constexpr std::uint8_t kReleased = 2;
 
-  [[nodiscard]] bool mixed() const noexcept { return rules_.mixed_at_limit && rules_.bounded_admission; }
   void divide(const Pipeline& pipeline);
   [[nodiscard]] std::uint32_t kept_from(std::uint32_t position) const noexcept;
   [[nodiscard]] std::uint32_t steps() const noexcept;

@@ -193,6 +193,8 @@ class Dispatcher {
   void size_forward_sets();
   [[nodiscard]] bool source(std::uint32_t position) const { return in_edges_[position].empty(); }
   void refresh_sources();
+  /// A nominated forward has its credit, so that no chunk that is admitted meanwhile takes it.
+  [[nodiscard]] bool nominees_hold_credits() const { return by_readiness() && backpressure_.mixed(); }
   [[nodiscard]] std::uint32_t nominate(std::uint32_t position) const;
   void set_runnable(const Task& task, bool runnable);
   void announce();
@@ -247,6 +249,9 @@ class Dispatcher {
   /// Forwards of source chunks that have not been launched, by the hint's rank; one set a chunk.
   std::vector<ReadySet> unlaunched_;
   std::vector<std::uint32_t> nominated_;
+  /// Where nominees hold credits: the next microbatch of each source, in an order that all ranks of a group
+  /// share whatever they have admitted.
+  std::vector<Microbatch> next_nominee_;
   bool has_source_ = false;
   /// The next microbatch of each chunk to accumulate.
   std::vector<Microbatch> next_accumulation_;

@@ -30,7 +30,7 @@ Backpressure::Backpressure(const Pipeline& pipeline, StageId stage, std::uint32_
     throw ConfigError("limit", std::to_string(limit) + " is below the " + std::to_string(tasks_.chunks()) +
                                    " chunks of stage " + std::to_string(stage));
   }
-  if (tasks_.chunks() > 1 && mixed() && rules_.reservation) divide(pipeline);
+  if (mixed() && rules_.reservation) divide(pipeline);
   begin(kind_);
 }
 

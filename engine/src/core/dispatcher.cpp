@@ -61,6 +61,7 @@ Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config,
       waiting_(tasks_.chunks()),
       unlaunched_(tasks_.chunks()),
       nominated_(tasks_.chunks(), kNobody),
+      next_nominee_(tasks_.chunks()),
       next_accumulation_(tasks_.chunks()),
       accumulating_(tasks_.chunks()),
       separate_(tasks_.size()),
@@ -108,6 +109,7 @@ void Dispatcher::begin(const Iteration& iteration) {
   for (ReadySet& waiting : waiting_) waiting.clear();
   std::fill(next_accumulation_.begin(), next_accumulation_.end(), 0);
   std::fill(nominated_.begin(), nominated_.end(), kNobody);
+  std::fill(next_nominee_.begin(), next_nominee_.end(), 0);
   for (std::uint32_t index = 0; index < tasks_.size(); ++index) {
     const std::uint32_t position = index / tasks_.microbatches();
     entries_[index] = {kNoSlot, static_cast<std::uint8_t>(in_edges_[position].size()),
@@ -313,6 +315,10 @@ void Dispatcher::announce() {
 
 std::uint32_t Dispatcher::nominate(std::uint32_t position) const {
   if (unlaunched_[position].empty()) return kNobody;
+  if (nominees_hold_credits()) {
+    const Microbatch next = next_nominee_[position];
+    return next < tasks_.microbatches() && admits(position, next) ? next : kNobody;
+  }
   const Chunk chunk = tasks_.chunk_at(position);
   if (backpressure_.focusing()) {
     const std::optional<Task> focus = backpressure_.focus();
@@ -331,10 +337,14 @@ std::uint32_t Dispatcher::nominate(std::uint32_t position) const {
 
 void Dispatcher::refresh_sources() {
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
-    if (!source(position)) continue;
-    const std::uint32_t next = nominate(position);
     std::uint32_t& current = nominated_[position];
+    if (!source(position) || (nominees_hold_credits() && current != kNobody)) continue;
+    const std::uint32_t next = nominate(position);
     if (next == current) continue;
+    if (nominees_hold_credits()) {
+      backpressure_.admitted(position, next);
+      ++next_nominee_[position];
+    }
     if (current != kNobody) set_runnable({current, tasks_.chunk_at(position), Pass::Forward}, false);
     if (next != kNobody) set_runnable({next, tasks_.chunk_at(position), Pass::Forward}, true);
     current = next;

@@ -260,7 +260,8 @@ bool Dispatcher::admit_first_waiting() {
 void Dispatcher::admit(std::uint32_t position, Microbatch microbatch) {
   const std::uint32_t index = position * tasks_.microbatches() + microbatch;
   entries_[index].slot = pool_.acquire();
-  if (by_readiness()) backpressure_.admitted(position, microbatch);
+  const bool nominee = source(position) && nominees_hold_credits();
+  if (by_readiness() && !nominee) backpressure_.admitted(position, microbatch);
   if (!source(position)) waiting_[position].erase(policy_.hint().rank(Pass::Forward, index));
   for (const EdgeId edge : in_edges_[position]) {
     if (!inbox_.offered(edge, microbatch)) continue;

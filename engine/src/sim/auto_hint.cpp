@@ -12,12 +12,15 @@ namespace {
 
 using Classes = std::array<std::vector<Task>, Hint::kClasses>;
 
-/// Draws of message times that each candidate is tried on.
-constexpr std::uint64_t kTrials = 3;
+/// Every round tries the candidates on twice as many iterations of resampled times as the one before, and
+/// the faster half of them goes on.
+constexpr std::uint64_t kRounds = 4;
+constexpr std::uint64_t kFirstTrials = 3;
+/// Tasks that a ranking simulates at most, as long as each candidate is tried once a round.
+constexpr std::uint64_t kMostSimulated = 8'000'000;
 /// In average tasks: smaller changes of an average do not ask for a new ranking.
 constexpr double kDrift = 0.5;
-/// Another hint must promise so much to take the place of the present one.
-constexpr double kGain = 0.002;
+std::uint64_t draw(std::uint64_t trial, Microbatch microbatch) { return (trial << 32U) | microbatch; }
 
 enum class ChunkOrder : std::uint8_t { LowFirst, HighFirst };
 
@@ -149,6 +152,10 @@ void AutoHint::collect_candidates() {
   add("f-priority", RoundRule::Priority, [&](StageId s) { return Classes{f(s), b(s), w(s)}; });
   add("b-w-f", RoundRule::Priority, [&](StageId s) { return Classes{b(s), w(s), f(s)}; });
   add("w-b-f", RoundRule::Priority, [&](StageId s) { return Classes{w(s), b(s), f(s)}; });
+  Candidate pace{"pace", {}};
+  for (StageId stage = 0; stage < pipeline_.stages(); ++stage)
+    pace.hints.push_back(Hint::pace(pipeline_, stage));
+  candidates_.push_back(std::move(pace));
   for (const std::string_view name : Schedule::names()) {
     if (name == "gpipe") continue;
     std::optional<Schedule> schedule;
@@ -184,16 +191,9 @@ bool AutoHint::update(const Measurements& measured) {
   World world(pipeline_, std::move(setups), measured_surroundings());
   candidates_.back() = by_critical_path();
   const std::string before = chosen_;
-  double least = -1;
-  const Candidate* best = nullptr;
-  for (const Candidate& candidate : candidates_) {
-    const double cost = predict(world, candidate);
-    if (best != nullptr && cost > least * (1 - kGain)) continue;
-    least = cost;
-    best = &candidate;
-  }
-  hints_ = best->hints;
-  chosen_ = best->name;
+  const Candidate& best = fastest(world);
+  hints_ = best.hints;
+  chosen_ = best.name;
   return chosen_ != before;
 }
 
@@ -203,11 +203,11 @@ Surroundings AutoHint::measured_surroundings() const {
   surroundings.group = group_;
   surroundings.overhead.task = last_->notice();
   surroundings.task_time = [this](const Launch& launch) {
-    return last_->task(launch.task.chunk, launch.task.pass);
+    return last_->task(launch.task.chunk, launch.task.pass, draw(launch.iteration, launch.task.microbatch));
   };
   surroundings.message_delay = [this](const Transit& transit) {
-    const std::uint64_t draw = (transit.id.iteration << 32U) | transit.id.microbatch;
-    return last_->message(transit.id.edge, transit.id.direction, draw);
+    return last_->message(transit.id.edge, transit.id.direction,
+                          draw(transit.id.iteration, transit.id.microbatch));
   };
   return surroundings;
 }
@@ -231,12 +231,32 @@ AutoHint::Candidate AutoHint::by_critical_path() const {
   return candidate;
 }
 
-double AutoHint::predict(World& world, const Candidate& candidate) const {
-  for (StageId stage = 0; stage < pipeline_.stages(); ++stage) world.rank_by(stage, candidate.hints[stage]);
-  double total = 0;
-  for (std::uint64_t trial = 0; trial < kTrials; ++trial)
-    total += static_cast<double>(world.run({trial, IterationKind::Training}).count());
-  return total;
+const AutoHint::Candidate& AutoHint::fastest(World& world) const {
+  struct Runner {
+    const Candidate* candidate;
+    double total_ns = 0;
+  };
+  std::vector<Runner> runners;
+  for (const Candidate& candidate : candidates_) runners.push_back({&candidate});
+  const std::uint64_t tasks =
+      std::uint64_t{pipeline_.chunks()} * pipeline_.microbatches() * kPasses * group_.size;
+  const std::uint64_t affordable = kMostSimulated / (kRounds * tasks * runners.size());
+  std::uint64_t more = std::clamp<std::uint64_t>(affordable, 1, kFirstTrials);
+  std::uint64_t trial = 0;
+  for (std::uint64_t round = 0; round < kRounds && runners.size() > 1; ++round) {
+    for (Runner& runner : runners) {
+      for (StageId stage = 0; stage < pipeline_.stages(); ++stage)
+        world.rank_by(stage, runner.candidate->hints[stage]);
+      for (std::uint64_t i = 0; i < more; ++i)
+        runner.total_ns += static_cast<double>(world.run({trial + i, IterationKind::Training}).count());
+    }
+    trial += more;
+    more *= 2;
+    std::stable_sort(runners.begin(), runners.end(),
+                     [](const Runner& x, const Runner& y) { return x.total_ns < y.total_ns; });
+    runners.resize((runners.size() + 1) / 2);
+  }
+  return *runners.front().candidate;
 }
 
 }  // namespace sluice::sim

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kKept = 0.9;
 constexpr std::size_t kNewest = 128;
-constexpr std::uint64_t kStream = 0x6d656173;
+constexpr std::uint64_t kTaskStream = 0x6d74736b;
+constexpr std::uint64_t kMessageStream = 0x6d6d7367;
 
 Duration rounded(double ns) { return Duration(std::llround(ns)); }
 
@@ -21,10 +22,14 @@ double relative(double now, double then, double scale) {
 
 }  // namespace
 
-void Measurements::Average::add(Duration value) noexcept {
+void Measurements::Average::add(Duration value) {
   const auto ns = static_cast<double>(value.count());
-  ns_ = seen_ ? kKept * ns_ + (1 - kKept) * ns : ns;
-  seen_ = true;
+  ns_ = seen() ? kKept * ns_ + (1 - kKept) * ns : ns;
+  if (newest_.size() < kNewest) {
+    newest_.push_back(value);
+  } else {
+    newest_[next_++ % kNewest] = value;
+  }
 }
 
 Measurements::Measurements(const Pipeline& pipeline)
@@ -44,7 +49,7 @@ void Measurements::add(std::span<Recorder* const> recorders) {
       const Event& event = (*recorder)[i];
       if (event.kind == EventKind::Offered) {
         if (const auto at = sent.find(event.message()); at != sent.end())
-          add_message(at->first, event.at - at->second);
+          messages_[place(at->first.edge, at->first.direction)].add(event.at - at->second);
       }
       if (event.kind == EventKind::Ran) {
         const Task task = event.task();
@@ -61,16 +66,6 @@ void Measurements::add(std::span<Recorder* const> recorders) {
   }
 }
 
-void Measurements::add_message(const MessageId& id, Duration took) {
-  Messages& messages = messages_[id.edge * 2U + static_cast<std::size_t>(id.direction)];
-  messages.average.add(took);
-  if (messages.newest.size() < kNewest) {
-    messages.newest.push_back(took);
-  } else {
-    messages.newest[messages.next++ % kNewest] = took;
-  }
-}
-
 bool Measurements::complete() const noexcept {
   return std::all_of(tasks_.begin(), tasks_.end(), [](const auto& passes) {
     return std::all_of(passes.begin(), passes.end(), [](const Average& average) { return average.seen(); });
@@ -81,15 +76,18 @@ Duration Measurements::task(Chunk chunk, Pass pass) const noexcept {
   return rounded(tasks_[chunk][static_cast<std::size_t>(pass)].ns());
 }
 
+Duration Measurements::task(Chunk chunk, Pass pass, std::uint64_t draw) const noexcept {
+  const auto number = static_cast<std::uint64_t>(pass);
+  return tasks_[chunk][number].sample(host::draws::bits({kTaskStream, chunk, number, draw}));
+}
+
 Duration Measurements::message(EdgeId edge, Direction direction) const noexcept {
-  return rounded(messages(edge, direction).average.ns());
+  return rounded(messages_[place(edge, direction)].ns());
 }
 
 Duration Measurements::message(EdgeId edge, Direction direction, std::uint64_t draw) const noexcept {
-  const Messages& all = messages(edge, direction);
-  if (all.newest.empty()) return Duration{0};
-  const std::uint64_t bits = host::draws::bits({kStream, edge, static_cast<std::uint64_t>(direction), draw});
-  return all.newest[bits % all.newest.size()];
+  const std::size_t at = place(edge, direction);
+  return messages_[at].sample(host::draws::bits({kMessageStream, at, draw}));
 }
 
 Duration Measurements::notice() const noexcept { return rounded(notice_.ns()); }
@@ -108,7 +106,7 @@ double Measurements::drift_since(const Measurements& earlier) const noexcept {
       drift = std::max(drift, relative(tasks_[chunk][pass].ns(), earlier.tasks_[chunk][pass].ns(), scale));
   }
   for (std::size_t i = 0; i < messages_.size(); ++i) {
-    drift = std::max(drift, relative(messages_[i].average.ns(), earlier.messages_[i].average.ns(), scale));
+    drift = std::max(drift, relative(messages_[i].ns(), earlier.messages_[i].ns(), scale));
   }
   return drift;
 }

@@ -64,6 +64,12 @@ void SimDevice::start(LaneState& lane) {
   }
 }
 
+Time SimDevice::free_from() const noexcept {
+  Time last{0};
+  for (const LaneState& lane : lanes_) last = std::max(last, lane.end);
+  return last;
+}
+
 bool SimDevice::poll(std::uint32_t member, Done& done) {
   for (LaneState& lane : lanes_) {
     Queue& queue = lane.members[member];

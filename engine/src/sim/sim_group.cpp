@@ -19,7 +19,8 @@ class SimGroup::Endpoint final : public Agreement {
 };
 
 SimGroup::SimGroup(const StageTasks& tasks, const Arbiter& arbiter, std::uint32_t members, GroupRule rule,
-                   Duration latency, std::uint32_t first_rank, const Clock& clock, Timetable& timetable)
+                   Duration latency, std::uint32_t first_rank, const Clock& clock, Timetable& timetable,
+                   const SimDevice* device)
     : tasks_(tasks),
       common_(arbiter),
       rule_(rule),
@@ -27,6 +28,7 @@ SimGroup::SimGroup(const StageTasks& tasks, const Arbiter& arbiter, std::uint32_
       first_rank_(first_rank),
       clock_(clock),
       timetable_(timetable),
+      device_(device),
       members_(members),
       runnable_on_(std::size_t{tasks.size()} * kPasses) {
   for (std::uint32_t member = 0; member < members; ++member)
@@ -137,7 +139,11 @@ std::optional<Task> SimGroup::equal_pick() const {
 void SimGroup::decide(const Task& task) {
   decision_ = task;
   decided_at_ = clock_.now() + latency_;
-  if (willing_since_ != kNever) agreeing_ += decided_at_ - willing_since_;
+  if (willing_since_ != kNever) {
+    const Time stands_from =
+        device_ != nullptr ? std::max(willing_since_, device_->free_from()) : willing_since_;
+    agreeing_ += std::max(Duration{0}, decided_at_ - stands_from);
+  }
   willing_since_ = kNever;
   changed_ = true;
   runnable_on_[static_cast<std::size_t>(task.pass) * tasks_.size() +

@@ -1,6 +1,5 @@
 #include "sluice/sim/sim_network.hpp"
 
-#include <deque>
 #include <queue>
 #include <utility>
 
@@ -17,6 +16,26 @@ struct Posted {
   friend bool operator>(const Posted& a, const Posted& b) {
     return a.due != b.due ? a.due > b.due : a.sequence > b.sequence;
   }
+};
+
+/// First in, first out; emptied often, so it keeps its memory and never moves anything.
+template <typename T>
+class Queue {
+ public:
+  void push(const T& item) { items_.push_back(item); }
+  bool pop(T& item) {
+    if (head_ == items_.size()) return false;
+    item = items_[head_++];
+    if (head_ == items_.size()) {
+      items_.clear();
+      head_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<T> items_;
+  std::size_t head_ = 0;
 };
 
 }  // namespace
@@ -44,13 +63,13 @@ class SimNetwork::Endpoint final : public Transport {
   }
 
   void accept(const Offer& offer, Slot slot) override {
-    arrivals_.push_back({offer.id, slot});
+    arrivals_.push({offer.id, slot});
     const auto sender = static_cast<StageId>(offer.handle >> 32U);
-    peers_[rank_of(sender)]->sent_.push_back({offer.id, static_cast<Slot>(offer.handle)});
+    peers_[rank_of(sender)]->sent_.push({offer.id, static_cast<Slot>(offer.handle)});
     if (sender != stage_) timetable_.add(clock_.now(), rank_of(sender));
   }
 
-  bool poll(Arrival& arrival) override { return take(arrivals_, arrival); }
+  bool poll(Arrival& arrival) override { return arrivals_.pop(arrival); }
 
   void send(const MessageId& id, Slot slot) override {
     const Edge& edge = pipeline_.edges()[id.edge];
@@ -61,19 +80,11 @@ class SimNetwork::Endpoint final : public Transport {
     if (receiver != stage_) timetable_.add(due, rank_of(receiver));
   }
 
-  bool poll(SendDone& done) override { return take(sent_, done); }
+  bool poll(SendDone& done) override { return sent_.pop(done); }
 
   [[nodiscard]] Time next_deadline() const override { return posted_.empty() ? kNever : posted_.top().due; }
 
  private:
-  template <typename T>
-  static bool take(std::deque<T>& queue, T& item) {
-    if (queue.empty()) return false;
-    item = queue.front();
-    queue.pop_front();
-    return true;
-  }
-
   [[nodiscard]] std::uint32_t rank_of(StageId stage) const { return stage * members_ + member_; }
 
   StageId stage_;
@@ -86,8 +97,8 @@ class SimNetwork::Endpoint final : public Transport {
   std::vector<std::unique_ptr<Endpoint>>& peers_;
   std::uint64_t sequence_ = 0;
   std::priority_queue<Posted, std::vector<Posted>, std::greater<>> posted_;
-  std::deque<Arrival> arrivals_;
-  std::deque<SendDone> sent_;
+  Queue<Arrival> arrivals_;
+  Queue<SendDone> sent_;
 };
 
 SimNetwork::SimNetwork(const Pipeline& pipeline, const Clock& clock, Timetable& timetable, MessageDelay delay,

@@ -51,9 +51,9 @@ World::World(const Pipeline& pipeline, std::vector<StageSetup> setups, Surroundi
       const StageTasks tasks(pipeline, id);
       // Ranks that follow one order have nothing to ask each other.
       const Duration latency = setup.policy.mode() == Mode::Readiness ? group.latency : Duration{0};
-      stage.group =
-          std::make_unique<SimGroup>(tasks, Arbiter(tasks, setup.policy.hint(), round_passes(setup.config)),
-                                     group.size, group.rule, latency, first_rank, clock_, timetable_);
+      stage.group = std::make_unique<SimGroup>(
+          tasks, Arbiter(tasks, setup.policy.hint(), round_passes(setup.config)), group.size, group.rule,
+          latency, first_rank, clock_, timetable_, &stage.device);
     }
     for (std::uint32_t member = 0; member < group.size; ++member) {
       ranks_.push_back(std::make_unique<Rank>(stage.device, member));

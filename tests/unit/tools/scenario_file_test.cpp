@@ -122,7 +122,7 @@ hop = "20us"
   EXPECT_EQ(scenario.skew.mean, 200us);
   EXPECT_EQ(scenario.overhead.task, 80us);
   EXPECT_EQ(scenario.overhead.hop, 20us);
-  EXPECT_EQ(scenario.nominal_compute, 25ms / 4);
+  EXPECT_EQ(scenario.nominal_compute, 6250us);
 }
 
 TEST(ScenarioFile, EveryTopology) {
@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"", "[[chunks]]\nchunk = 3", "chunks[0].chunk", "whole number in 0 to 2"},
         Malformed{"", "[[chunks]]\nchunk = 1\n[[chunks]]\nchunk = 1", "chunks[1].chunk", "given twice"},
         Malformed{"", "[[chunks]]\nchunk = 1\n[[chunks]]\nchunk = 2\nforward = '-1ms'", "chunks[1].forward",
-                  "does not lie in 0 to 10 minutes (line 12)"},
+                  "does not lie in 0 to 10 minutes (line 13)"},
         Malformed{"", "[[chunks]]\nchunk = 1\nforward = 'nanms'", "chunks[0].forward", "10 minutes"},
         Malformed{"", "[[chunks]]\nchunk = 1\nforward = '1e999s'", "chunks[0].forward", "out of range"},
         Malformed{"", "[[chunks]]\nchunk = 1\nforward = '5'", "chunks[0].forward", "not a time such as 10ms"},

@@ -64,7 +64,7 @@ TEST(Simulation, PartsAddUpAndTheBoundHolds) {
 /// A V-shaped method has other chunks beside each other, so its stages have other sums.
 TEST(Simulation, AMethodIsHeldAgainstTheBoundOfItsPlacement) {
   sim::Scenario scenario = scenario_of(Pipeline::interleaved(2, 2, 8), 0);
-  scenario.times[0] = host::DurationModel({50e6, 100e6, 50e6});
+  scenario.times[0] = scenario.times[3] = host::DurationModel({50e6, 100e6, 50e6});
   std::vector<Method> methods = methods_of(scenario, {"bf"});
   methods.emplace_back("zb-v", Pipeline::v_shape(2, 8), method_settings(scenario));
   const auto results = run(scenario, methods, 1, 1);

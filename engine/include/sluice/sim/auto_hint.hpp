@@ -14,11 +14,10 @@ namespace sluice::sim {
 
 /// Finds, between iterations, the hint that suits what was measured.
 ///
-/// Candidates are the named hints with every backward split, hints that run weight gradients early on the
-/// stages that hold microbatches longest, the orders of the schedules that fit the pipeline, and, from the
-/// best of these, orders by critical path. Each is tried in the simulator on the measured averages and
-/// resampled message times, and the fastest is kept. All that goes in is the same for every rank of a group
-/// and every replica, so all hold the same hints.
+/// Candidates are the named hints with every backward split, variants that run weight gradients early, the
+/// orders of the schedules that fit the pipeline, and an order by critical path from the measured averages.
+/// They are tried in the simulator on times drawn from the newest ones, and the fastest is kept. All that
+/// goes in is the same for every rank of a group and every replica, so all hold the same hints.
 class AutoHint {
  public:
   /// @param pipeline with split backwards; outlives this
@@ -44,7 +43,7 @@ class AutoHint {
   void collect_candidates();
   [[nodiscard]] Candidate by_critical_path() const;
   [[nodiscard]] Surroundings measured_surroundings() const;
-  [[nodiscard]] double predict(World& world, const Candidate& candidate) const;
+  [[nodiscard]] const Candidate& fastest(World& world) const;
 
   const Pipeline& pipeline_;
   std::vector<DispatcherConfig> configs_;

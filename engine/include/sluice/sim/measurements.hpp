@@ -14,8 +14,8 @@ namespace sluice::sim {
 
 /// What tasks and messages of a pipeline take, averaged over what its ranks have recorded.
 ///
-/// Averages are e = 0.9 e + 0.1 c, by chunk and pass and by edge and direction, from the first value on. Of
-/// each edge and direction the newest message times are kept too: an average says nothing of a heavy tail.
+/// Averages are e = 0.9 e + 0.1 c, by chunk and pass and by edge and direction, from the first value on. The
+/// newest times of each are kept too: an average says nothing of a heavy tail.
 class Measurements {
  public:
   explicit Measurements(const Pipeline& pipeline);
@@ -29,6 +29,8 @@ class Measurements {
 
   /// Zero for what has not been seen. A backward is the input gradient alone.
   [[nodiscard]] Duration task(Chunk chunk, Pass pass) const noexcept;
+  /// One of the newest times of that chunk and pass; the same for the same draw.
+  [[nodiscard]] Duration task(Chunk chunk, Pass pass, std::uint64_t draw) const noexcept;
   /// From the sending of a message to its receiver noticing it.
   [[nodiscard]] Duration message(EdgeId edge, Direction direction) const noexcept;
   /// One of the newest times of that edge and direction; the same for the same draw.
@@ -43,27 +45,27 @@ class Measurements {
  private:
   class Average {
    public:
-    void add(Duration value) noexcept;
-    [[nodiscard]] bool seen() const noexcept { return seen_; }
+    void add(Duration value);
+    [[nodiscard]] bool seen() const noexcept { return !newest_.empty(); }
     [[nodiscard]] double ns() const noexcept { return ns_; }
+    /// One of the newest values; 0 without any.
+    [[nodiscard]] Duration sample(std::uint64_t bits) const noexcept {
+      return newest_.empty() ? Duration{0} : newest_[bits % newest_.size()];
+    }
 
    private:
     double ns_ = 0;
-    bool seen_ = false;
-  };
-  struct Messages {
-    Average average;
-    std::vector<Duration> newest;
-    std::size_t next = 0;
+    std::vector<Duration> newest_;
+    std::size_t next_ = 0;
   };
 
-  [[nodiscard]] const Messages& messages(EdgeId edge, Direction direction) const noexcept {
-    return messages_[edge * 2U + static_cast<std::size_t>(direction)];
+  [[nodiscard]] static std::size_t place(EdgeId edge, Direction direction) noexcept {
+    return edge * 2U + static_cast<std::size_t>(direction);
   }
-  void add_message(const MessageId& id, Duration took);
 
   std::vector<std::array<Average, kPasses>> tasks_;
-  std::vector<Messages> messages_;
+  /// By edge and direction.
+  std::vector<Average> messages_;
   Average notice_;
 };
 

@@ -36,6 +36,8 @@ class SimDevice {
   void begin() noexcept { busy_ = Duration{0}; }
   /// How long tasks have run since `begin`, lanes added up.
   [[nodiscard]] Duration busy() const noexcept { return busy_; }
+  /// When everything launched so far will have run.
+  [[nodiscard]] Time free_from() const noexcept;
 
  private:
   struct Queue {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sluice/agreement.hpp"
+#include "sluice/sim/sim_executor.hpp"
 #include "sluice/sim/timetable.hpp"
 #include "sluice/stage_tasks.hpp"
 
@@ -29,8 +30,10 @@ class SimGroup {
   /// @param arbiter as the ranks' dispatchers hold it, before anything is runnable
   /// @param first_rank number of the group's first rank in the timetable; the others follow
   /// @param latency from an attempt's last contribution to its decision
+  /// @param device if given, agreeing while it computes costs no time; outlives the group
   SimGroup(const StageTasks& tasks, const Arbiter& arbiter, std::uint32_t members, GroupRule rule,
-           Duration latency, std::uint32_t first_rank, const Clock& clock, Timetable& timetable);
+           Duration latency, std::uint32_t first_rank, const Clock& clock, Timetable& timetable,
+           const SimDevice* device = nullptr);
   ~SimGroup();
   SimGroup(const SimGroup&) = delete;
   SimGroup& operator=(const SimGroup&) = delete;
@@ -41,7 +44,8 @@ class SimGroup {
   void rank_by(const Arbiter& arbiter) { common_ = arbiter; }
   /// Forgets everything: an iteration starts.
   void begin();
-  /// Time since `begin` in which the group could have run something and was still agreeing.
+  /// Time since `begin` in which the device stood, the group could have run something and was still
+  /// agreeing.
   [[nodiscard]] Duration agreeing() const noexcept { return agreeing_; }
   /// Attempts since `begin` that decided nothing.
   [[nodiscard]] std::uint64_t deferred() const noexcept { return deferred_; }
@@ -75,6 +79,7 @@ class SimGroup {
   std::uint32_t first_rank_;
   const Clock& clock_;
   Timetable& timetable_;
+  const SimDevice* device_;
   std::vector<Member> members_;
   /// On how many ranks each task is runnable, by pass and number.
   std::vector<std::uint8_t> runnable_on_;
