@@ -25,7 +25,7 @@ std::vector<sim::StageSetup> setups_of(const Pipeline& pipeline, const std::stri
   return setups;
 }
 
-/// Whole iterations in virtual time; `ns_per_task` is processor time of the iteration alone.
+/// Whole iterations in virtual time; `per_task` is processor time of the iteration alone.
 void simulate(benchmark::State& state, const char* method, bool split, const char* jitter) {
   const Pipeline pipeline = Pipeline::chain(static_cast<std::uint32_t>(state.range(0)),
                                             static_cast<Microbatch>(state.range(1)), split);
@@ -38,8 +38,8 @@ void simulate(benchmark::State& state, const char* method, bool split, const cha
   const double tasks =
       static_cast<double>(state.iterations() * state.range(0) * state.range(1)) * (split ? 3 : 2);
   state.SetItemsProcessed(static_cast<std::int64_t>(tasks));
-  state.counters["ns_per_task"] =
-      benchmark::Counter(tasks / 1e9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["per_task"] =
+      benchmark::Counter(tasks, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 /// More stages, then more microbatches: the cost of a task stays.

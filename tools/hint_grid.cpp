@@ -29,10 +29,14 @@ struct Cell {
   double tail = 0;
   std::uint32_t limit = kDefaultLimit;
   std::uint32_t group = 1;
+
+  friend bool operator==(const Cell&, const Cell&) = default;
 };
 
 struct Grid {
   std::vector<std::string> methods;
+  /// What the last method is held against, by number.
+  std::vector<std::size_t> against;
   std::uint64_t seeds = 1;
   double sigma = 0;
   std::vector<Cell> cells;
@@ -59,8 +63,10 @@ void read_block(TomlReader& block, Grid& grid) {
         for (const auto limit : limits)
           for (const auto group : groups) {
             const auto most = static_cast<std::uint32_t>(limit == 0 ? kDefaultLimit : limit * depth);
-            grid.cells.push_back({topology, static_cast<std::uint32_t>(depth), slow, tail, most,
-                                  static_cast<std::uint32_t>(group)});
+            const Cell cell{topology, static_cast<std::uint32_t>(depth), slow, tail,
+                            most,     static_cast<std::uint32_t>(group)};
+            if (std::find(grid.cells.begin(), grid.cells.end(), cell) == grid.cells.end())
+              grid.cells.push_back(cell);
           }
 }
 
@@ -70,6 +76,15 @@ Grid read_grid(const std::string& path) {
   Grid grid;
   grid.methods = file.texts("methods", kMostValues);
   if (grid.methods.size() < 2) file.refuse("methods", "must name two or more");
+  const std::vector<std::string> against = file.texts("against", kMostValues);
+  for (const std::string& name : against) {
+    if (std::find(grid.methods.begin(), grid.methods.end() - 1, name) == grid.methods.end() - 1)
+      file.refuse("against", fmt::format("'{}' is not one of the methods before the last", name));
+  }
+  for (std::size_t i = 0; i + 1 < grid.methods.size(); ++i) {
+    if (against.empty() || std::find(against.begin(), against.end(), grid.methods[i]) != against.end())
+      grid.against.push_back(i);
+  }
   grid.seeds = file.whole("seeds", 1, 1000).value_or(1);
   grid.sigma = file.number("sigma", 0, host::DurationModel::kMaxSigma).value_or(0);
   for (TomlReader& block : file.tables("block")) read_block(block, grid);
@@ -103,15 +118,17 @@ sim::Scenario scenario_of(const Cell& cell, double sigma) {
   return scenario;
 }
 
-/// The last method against the best of the others.
+/// The last method against the best of those it is held against.
 struct Verdict {
   std::size_t best = 0;
   double ratio = 1;
 };
 
-Verdict judge(const std::vector<double>& seconds) {
-  const auto best = std::min_element(seconds.begin(), seconds.end() - 1);
-  return {static_cast<std::size_t>(best - seconds.begin()), seconds.back() / *best};
+Verdict judge(const Grid& grid, const std::vector<double>& seconds) {
+  const std::size_t best =
+      *std::min_element(grid.against.begin(), grid.against.end(),
+                        [&](std::size_t a, std::size_t b) { return seconds[a] < seconds[b]; });
+  return {best, seconds.back() / seconds[best]};
 }
 
 std::string name_of(const Cell& cell) {
@@ -178,7 +195,7 @@ ReportTable reproduce_hint_grid(const std::string& path, const ReproduceSettings
       cells.push_back(fmt::format("{:.0f}", 1e3 * seconds.back()));
       json["makespan_s"][method.name] = seconds.back();
     }
-    verdicts.push_back(judge(seconds));
+    verdicts.push_back(judge(grid, seconds));
     cells.push_back(fmt::format("{:.3f}", verdicts.back().ratio));
     json["ratio"] = verdicts.back().ratio;
     table.rows.push_back(std::move(cells));
