@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "run_statistics.hpp"
 #include "simulate_options.hpp"
 #include "simulation.hpp"
+#include "sluice/trace/run_builder.hpp"
 #include "toml_config.hpp"
 
 namespace sluice::tools {
@@ -76,23 +78,35 @@ void print_table(const std::vector<SimulatedMethod>& methods) {
   }
 }
 
-/// Timelines and decision logs of the last seed, as far as they were asked for.
+/// Timelines, decision logs and recordings of the last seed, as far as they were asked for.
 class LastDraw {
  public:
   LastDraw(const Simulation& simulation, const OutputOptions& output)
       : simulation_(simulation),
         timelines_wanted_(!output.timeline.empty() || !output.trace.empty()),
         decisions_wanted_(!output.decisions.empty()),
+        recordings_wanted_(!output.record.empty()),
         timelines_(simulation.methods.size()),
-        decisions_(simulation.methods.size()) {}
+        decisions_(simulation.methods.size()) {
+    if (!recordings_wanted_) return;
+    for (const Method& method : simulation.methods) {
+      const MethodSettings& settings = method.settings();
+      recordings_.push_back(std::make_unique<trace::RunBuilder>(trace::RecordedRun{
+          method.name(), method.pipeline(), settings.limits, settings.rules, simulation.scenario.depth}));
+    }
+  }
 
-  [[nodiscard]] bool wanted() const { return timelines_wanted_ || decisions_wanted_; }
+  [[nodiscard]] bool wanted() const { return timelines_wanted_ || decisions_wanted_ || recordings_wanted_; }
+  [[nodiscard]] std::vector<Recorder*> recorders(std::size_t number) const {
+    return recordings_wanted_ ? recordings_[number]->recorders() : std::vector<Recorder*>{};
+  }
 
   void keep(std::size_t number, const sim::World& world) {
     const Method& method = simulation_.methods[number];
     const std::uint32_t stages = method.pipeline().stages();
     if (timelines_wanted_)
       timelines_[number] = {method.name(), stages, spans_of(world, stages, simulation_.seeds)};
+    if (recordings_wanted_) keep_recording(number, world, stages);
     if (!decisions_wanted_) return;
     nlohmann::json by_stage = nlohmann::json::array();
     for (StageId stage = 0; stage < stages; ++stage) {
@@ -107,14 +121,24 @@ class LastDraw {
   void move_to(Results& results) {
     if (timelines_wanted_) results.timelines = std::move(timelines_);
     results.decisions = std::move(decisions_);
+    for (const auto& recording : recordings_) results.recorded.push_back(recording->run());
   }
 
  private:
+  void keep_recording(std::size_t number, const sim::World& world, std::uint32_t stages) {
+    std::vector<std::span<const Decision>> logs;
+    for (StageId stage = 0; stage < stages; ++stage)
+      logs.push_back(world.dispatcher(stage).log().decisions());
+    recordings_[number]->keep({simulation_.seeds, IterationKind::Training}, logs);
+  }
+
   const Simulation& simulation_;
   bool timelines_wanted_;
   bool decisions_wanted_;
+  bool recordings_wanted_;
   std::vector<trace::MethodTimeline> timelines_;
   std::vector<nlohmann::json> decisions_;
+  std::vector<std::unique_ptr<trace::RunBuilder>> recordings_;
 };
 
 std::vector<SimulatedMethod> run(const Simulation& simulation, unsigned threads, LastDraw& last) {
@@ -130,6 +154,7 @@ std::vector<SimulatedMethod> run(const Simulation& simulation, unsigned threads,
   };
   if (last.wanted()) {
     settings.inspect = [&](std::size_t method, const sim::World& world) { last.keep(method, world); };
+    settings.recorders = [&](std::size_t method) { return last.recorders(method); };
   }
   return simulate_methods(simulation.scenario, simulation.methods, settings);
 }

@@ -19,6 +19,7 @@ namespace sluice::tools {
 namespace {
 
 constexpr std::uint64_t kMostSeeds = 1'000'000;
+constexpr unsigned kMostThreads = 1024;
 
 bool given(const CLI::App& command, const char* option) { return command.count(option) > 0; }
 
@@ -201,6 +202,8 @@ Simulation prepare(SimulateOptions& options, const CLI::App& command) {
       from_file ? read_scenario(options.file) : ScenarioFile{scenario_of_options(options.run), {}, {}};
   if (!read.methods.empty() && !given(command, "--methods")) options.methods = read.methods;
   if (read.seeds && !given(command, "--seeds")) options.seeds = *read.seeds;
+  if (options.threads > kMostThreads)
+    throw ConfigError("threads", fmt::format("must be 0 to {}", kMostThreads));
   if (options.seeds == 0 || options.seeds > kMostSeeds)
     throw ConfigError("seeds", fmt::format("must be 1 to {}", kMostSeeds));
   apply_run(options.run, command, from_file, read.scenario);

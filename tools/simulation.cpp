@@ -77,9 +77,12 @@ class Sweep {
         if (replica == 0) settings_.inspect(number, world);
       };
     }
+    std::vector<Recorder*> recorders;
+    if (inspected && settings_.recorders) recorders = settings_.recorders(number);
     std::unique_ptr<Adaptation> adaptation;
     const auto setups = [&] {
-      std::vector<sim::StageSetup> made = stage_setups(method, inspected);
+      // The first replica records.
+      std::vector<sim::StageSetup> made = stage_setups(method, inspected, std::exchange(recorders, {}));
       if (method.adapts() && !adaptation)
         adaptation = std::make_unique<Adaptation>(method, scenario_.depth, scenario_.group, made);
       return made;
@@ -154,11 +157,13 @@ double SimulatedMethod::at_median(const std::vector<double>& values) const {
   return (values[order[(order.size() - 1) / 2]] + values[order[order.size() / 2]]) / 2;
 }
 
-std::vector<sim::StageSetup> stage_setups(const Method& method, bool record_decisions) {
+std::vector<sim::StageSetup> stage_setups(const Method& method, bool record_decisions,
+                                          const std::vector<Recorder*>& recorders) {
   std::vector<sim::StageSetup> setups;
   for (StageId stage = 0; stage < method.pipeline().stages(); ++stage) {
     DispatcherConfig config = method.config(stage);
     config.record_decisions = record_decisions;
+    if (!recorders.empty()) config.recorder = recorders[stage];
     setups.push_back({config, method.policy(stage)});
   }
   return setups;

@@ -39,10 +39,14 @@ struct SimulationSettings {
   std::function<void(std::size_t done, std::size_t all)> progress;
   /// Looks at the last draw of each method, from any thread, one method at a time.
   std::function<void(std::size_t method, const sim::World& world)> inspect;
+  /// Where the stages of that draw are to record, one a stage; empty for nowhere.
+  std::function<std::vector<Recorder*>(std::size_t method)> recorders;
 };
 
 /// What the stages of the method's pipeline are set up with.
-[[nodiscard]] std::vector<sim::StageSetup> stage_setups(const Method& method, bool record_decisions = false);
+/// @param recorders one a stage, or empty
+[[nodiscard]] std::vector<sim::StageSetup> stage_setups(const Method& method, bool record_decisions = false,
+                                                        const std::vector<Recorder*>& recorders = {});
 
 /// How methods of a scenario are bounded.
 [[nodiscard]] MethodSettings method_settings(const sim::Scenario& scenario);

@@ -41,8 +41,8 @@ double parse_nanoseconds(const std::string& field, std::string_view text) {
       throw ConfigError(field, fmt::format("{} does not lie in 0 to 10 minutes", in_quotes(text)));
     return ns;
   }
-  throw ConfigError(field,
-                    fmt::format("{} is not a time such as 10ms: a number and ns, us, ms or s", in_quotes(text)));
+  throw ConfigError(
+      field, fmt::format("{} is not a time such as 10ms: a number and ns, us, ms or s", in_quotes(text)));
 }
 
 Duration parse_duration(const std::string& field, std::string_view text) {

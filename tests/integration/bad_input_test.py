@@ -105,7 +105,7 @@ class Numbers(SluiceTest):
 
 class Methods(SluiceTest):
     def test_unknown_names(self):
-        for name in ("nope", "BF", "bf ", "1f1b"):
+        for name in ("nope", "BF", "bf ", "2f2b", "hint:bf"):
             self.refuse("hint", *TRAIN, "--hint", name)
         for name in ("nope", "bf", "ZB-H1", "2f2b"):
             self.refuse("schedule", *TRAIN, "--schedule", name)

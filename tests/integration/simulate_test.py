@@ -50,7 +50,8 @@ class Report(SluiceTest):
                 for makespan, bound in zip(method["makespans_s"], method["bounds_s"]):
                     self.assertGreaterEqual(makespan, bound)
         config = results["config"]
-        self.assertEqual((config["stages"], config["microbatches"], config["seeds"]), (STAGES, MICROBATCHES, SEEDS))
+        sizes = (config["stages"], config["microbatches"], config["seeds"])
+        self.assertEqual(sizes, (STAGES, MICROBATCHES, SEEDS))
 
     def test_without_variability_the_closed_forms_come_out(self):
         times = ["--emulate", "f=10ms,b=20ms,w=10ms", "--methods", "1f1b,zb-h1,gpipe"]
@@ -84,9 +85,8 @@ class Report(SluiceTest):
             self.assertGreaterEqual(slowest, first)
 
     def test_timeline_trace_and_decisions_hold_the_last_seed(self):
-        self.succeed(
-            *SETTINGS, "--limit", MICROBATCHES, "--timeline", "t.html", "--trace", "t.json", "--decisions", "d.json"
-        )
+        more = ["--timeline", "t.html", "--trace", "t.json", "--decisions", "d.json"]
+        self.succeed(*SETTINGS, "--limit", MICROBATCHES, *more)
         for tasks in (self.spans_of_timeline("t.html"), self.tasks_of_trace("t.json")):
             self.assertEqual(list(tasks), METHODS)
             for method in METHODS:
@@ -97,12 +97,29 @@ class Report(SluiceTest):
         self.succeed(*SETTINGS, "--timeline", "t.svg")
         self.assertIn("<svg", (self.folder / "t.svg").read_text())
 
+    def test_a_recording_of_the_last_seed_can_be_read_back(self):
+        more = ["--methods", "1f1b,bfw", "--jitter", "j2", "--record", "run.json"]
+        makespans = [
+            method["makespans_s"][-1]
+            for method in self.results("simulate", *SIZES, *TIMES[:2], "--seeds", SEEDS, *more)["methods"]
+        ]
+        self.succeed("trace", "summary", "run.json", "--json", "summary.json")
+        recorded = json.loads((self.folder / "run.json").read_text())["runs"]
+        self.assertEqual([run["method"] for run in recorded], ["1f1b", "bfw"])
+        pairs = STAGES * MICROBATCHES
+        self.assertEqual([len(run["tasks"]["rows"]) for run in recorded], [2 * pairs, 3 * pairs])
+        for run, makespan in zip(recorded, makespans):
+            self.assertEqual(len(run["iterations"]["rows"]), 1)
+            start, end = run["iterations"]["rows"][0][-2:]
+            self.assertAlmostEqual((end - start) / 1e9, makespan)
+
     def test_a_scenario_says_what_to_run_and_the_command_line_wins(self):
         (self.folder / "chain.toml").write_text(CHAIN)
         methods = self.results("simulate", "chain.toml")["methods"]
         self.assertEqual([method["name"] for method in methods], ["1f1b", "bf"])
         self.assertEqual(methods[0]["makespans_s"], [0.015, 0.015])
-        methods = self.results("simulate", "chain.toml", "--methods", "fb", "--seeds", 1, "--latency", "1ms")["methods"]
+        more = ["--methods", "fb", "--seeds", 1, "--latency", "1ms"]
+        methods = self.results("simulate", "chain.toml", *more)["methods"]
         self.assertEqual([method["name"] for method in methods], ["fb"])
         self.assertEqual(len(methods[0]["makespans_s"]), 1)
         self.assertGreater(methods[0]["makespan_s"], 0.015)
@@ -162,6 +179,7 @@ class Refusals(SluiceTest):
             ("group-rule", *times, "--group-rule", "any"),
             ("group-rule", *times, "--group", 2, "--group-rule", "first-pick"),
             ("skew", *times, "--skew", "5ms"),
+            ("threads", *times, "--threads", 100000),
             ("replicas", *times, "--replicas", 100000),
             ("latency", *times, "--latency", "20"),
             ("jitter-average", *times, "--jitter-average", "best"),

@@ -20,8 +20,11 @@ ReplicaRun run_replica(const Scenario& scenario, const Pipeline& pipeline, std::
     (void)world.run({0, IterationKind::Training});
     if (learn) learn(world, replica);
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-      for (std::uint32_t member = 0; member < scenario.group.size; ++member)
-        world.dispatcher(stage, member).log().clear();
+      for (std::uint32_t member = 0; member < scenario.group.size; ++member) {
+        Dispatcher& dispatcher = world.dispatcher(stage, member);
+        dispatcher.log().clear();
+        if (dispatcher.config().recorder != nullptr) dispatcher.config().recorder->clear();
+      }
     }
   }
   if (inspect) world.keep_runs();

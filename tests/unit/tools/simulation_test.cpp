@@ -44,6 +44,28 @@ TEST(Simulation, ResultsDoNotDependOnTheThreads) {
   }
 }
 
+TEST(Simulation, OnlyGroupsThatChooseHaveToAgree) {
+  sim::Scenario scenario = scenario_of(Pipeline::chain(4, 12), 0.3);
+  scenario.group = {2, sim::GroupRule::CommonCandidate, std::chrono::microseconds(100)};
+  // Backwards stay whole: 24 tasks a stage.
+  scenario.rules = Rules::paper();
+  const auto methods = run(scenario, methods_of(scenario, {"1f1b", "bf"}), 1, 1);
+  EXPECT_EQ(methods[0].agreement[0], 0);
+  EXPECT_NEAR(methods[1].agreement[0], 24 * 100e-6, 1e-9);
+}
+
+TEST(Simulation, AutoLearnsFromAnIterationBeforeTheMeasuredOne) {
+  sim::Scenario scenario = scenario_of(Pipeline::chain(8, 48), 0);
+  for (sim::Link& link : scenario.links) link.jitter = host::DelayModel::parse("tail:0.3,10");
+  std::fill(scenario.limits.begin(), scenario.limits.end(), 8);
+  for (const std::uint32_t replicas : {1U, 2U}) {
+    scenario.replicas = replicas;
+    const auto methods = run(scenario, methods_of(scenario, {"bfw", "auto"}), 3, 2);
+    EXPECT_NE(methods[1].makespans, methods[0].makespans);
+    EXPECT_LT(methods[1].median_makespan(), methods[0].median_makespan());
+  }
+}
+
 TEST(Simulation, PartsAddUpAndTheBoundHolds) {
   sim::Scenario scenario = scenario_of(Pipeline::chain(4, 12), 0.3);
   scenario.group = {2, sim::GroupRule::CommonCandidate, std::chrono::microseconds(100)};
