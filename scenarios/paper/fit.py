@@ -9,7 +9,8 @@ Every scenario beside this script holds a row of a published table. This script 
 - the tail of the message times: one figure for each class of workloads, in units of the forward of a stage at
   eight stages, to the baselines of tables 1 and 2 without data parallelism.
 
-Nothing else is: see the constants. The figures of readiness-first runs are never read.
+Nothing else is: see the constants. This script never reads the figures of readiness-first runs; the shape of the model
+was chosen with them in sight (docs/reproduction.md).
 
     python3 scenarios/paper/fit.py --sluice build/release/bin/sluice           fit, and write the scenarios
     python3 scenarios/paper/fit.py --sluice build/release/bin/sluice --check   fit, and compare with what is written

@@ -45,8 +45,10 @@ void SimGroup::begin() {
   for (Member& member : members_) {
     member.joined = false;
     member.taken = true;
+    member.pick.reset();
   }
   decision_.reset();
+  open_ = false;
   busy_until_ = Time{0};
   changed_ = true;
   willing_since_ = kNever;
@@ -70,23 +72,58 @@ void SimGroup::announce(std::span<const RunnableChange> changes) {
 std::optional<Task> SimGroup::poll(std::uint32_t number, const Arbiter& arbiter, PassMask allowed) {
   Member& member = members_[number];
   if (decision_) return take(member);
-  member.joined = true;
-  if (member.allowed != allowed) changed_ = true;
-  member.allowed = allowed;
   const std::optional<Task> pick = arbiter.candidate(allowed);
-  if (pick != member.pick) changed_ = true;
+  if (member.allowed != allowed || pick != member.pick) changed_ = true;
+  member.allowed = allowed;
   member.pick = pick;
   member.focusing = arbiter.focusing();
   member.focus = arbiter.focus();
-  const auto joined = [](const Member& each) { return each.joined; };
-  if (std::all_of(members_.begin(), members_.end(), joined)) attempt();
+  note_willingness();
+  if (!open_ && changed_ && clock_.now() >= busy_until_ && pick) open();
+  if (open_) join(member);
   return decision_ ? take(member) : std::nullopt;
+}
+
+void SimGroup::note_willingness() {
+  const bool willing =
+      std::all_of(members_.begin(), members_.end(), [](const Member& each) { return each.pick.has_value(); });
+  if (!willing) {
+    willing_since_ = kNever;
+  } else if (willing_since_ == kNever) {
+    willing_since_ = clock_.now();
+  }
+}
+
+/// Rings the peers: each joins when it next looks, changed or not.
+void SimGroup::open() {
+  open_ = true;
+  changed_ = false;
+  for (Member& member : members_) member.joined = false;
+  ring(clock_.now());
+}
+
+void SimGroup::join(Member& member) {
+  // With nothing to propose, the published rule waits in the attempt until there is.
+  if (member.joined || (rule_ == GroupRule::FirstPick && !member.pick)) return;
+  member.joined = true;
+  member.proposal = member.pick;
+  const auto joined = [](const Member& each) { return each.joined; };
+  if (!std::all_of(members_.begin(), members_.end(), joined)) return;
+  open_ = false;
+  const std::optional<Task> task =
+      rule_ == GroupRule::CommonCandidate ? common_candidate() : equal_proposal();
+  if (task) {
+    decide(*task);
+    return;
+  }
+  ++deferred_;
+  busy_until_ = clock_.now() + latency_;
+  ring(busy_until_);
 }
 
 std::optional<Task> SimGroup::take(Member& member) {
   if (member.taken || clock_.now() < decided_at_) return std::nullopt;
   member.taken = true;
-  member.joined = false;
   const std::optional<Task> task = decision_;
   const bool all =
       std::all_of(members_.begin(), members_.end(), [](const Member& each) { return each.taken; });
@@ -96,27 +133,6 @@ std::optional<Task> SimGroup::take(Member& member) {
     ring(clock_.now());
   }
   return task;
-}
-
-void SimGroup::attempt() {
-  const Time now = clock_.now();
-  const bool willing =
-      std::all_of(members_.begin(), members_.end(), [](const Member& each) { return each.pick.has_value(); });
-  if (!willing) {
-    willing_since_ = kNever;
-  } else if (willing_since_ == kNever) {
-    willing_since_ = now;
-  }
-  if (!changed_ || now < busy_until_) return;
-  changed_ = false;
-  const std::optional<Task> task = rule_ == GroupRule::CommonCandidate ? common_candidate() : equal_pick();
-  if (task) {
-    decide(*task);
-  } else if (rule_ == GroupRule::CommonCandidate || willing) {
-    ++deferred_;
-    busy_until_ = now + latency_;
-    ring(busy_until_);
-  }
 }
 
 std::optional<Task> SimGroup::common_candidate() {
@@ -129,10 +145,10 @@ std::optional<Task> SimGroup::common_candidate() {
   return common_.candidate(allowed);
 }
 
-std::optional<Task> SimGroup::equal_pick() const {
-  const std::optional<Task>& first = members_.front().pick;
-  const bool equal =
-      std::all_of(members_.begin(), members_.end(), [&](const Member& each) { return each.pick == first; });
+std::optional<Task> SimGroup::equal_proposal() const {
+  const std::optional<Task>& first = members_.front().proposal;
+  const bool equal = std::all_of(members_.begin(), members_.end(),
+                                 [&](const Member& each) { return each.proposal == first; });
   return equal ? first : std::nullopt;
 }
 

@@ -51,7 +51,7 @@ TEST(Simulation, OnlyGroupsThatChooseHaveToAgree) {
   scenario.rules = Rules::paper();
   const auto methods = run(scenario, methods_of(scenario, {"1f1b", "bf"}), 1, 1);
   EXPECT_EQ(methods[0].agreement[0], 0);
-  EXPECT_NEAR(methods[1].agreement[0], 24 * 100e-6, 1e-9);
+  EXPECT_GE(methods[1].agreement[0], 24 * 100e-6);
 }
 
 TEST(Simulation, AutoLearnsFromAnIterationBeforeTheMeasuredOne) {

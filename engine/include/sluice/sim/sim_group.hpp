@@ -55,10 +55,14 @@ class SimGroup {
 
   struct Member {
     std::unique_ptr<Endpoint> endpoint;
+    /// Has contributed to the open attempt.
     bool joined = false;
+    /// Has the last decision.
     bool taken = true;
     PassMask allowed = 0;
     std::optional<Task> pick;
+    /// The pick it contributed.
+    std::optional<Task> proposal;
     std::optional<Task> focus;
     bool focusing = false;
   };
@@ -66,9 +70,11 @@ class SimGroup {
   void announce(std::span<const RunnableChange> changes);
   [[nodiscard]] std::optional<Task> poll(std::uint32_t member, const Arbiter& arbiter, PassMask allowed);
   [[nodiscard]] std::optional<Task> take(Member& member);
-  void attempt();
+  void note_willingness();
+  void open();
+  void join(Member& member);
   [[nodiscard]] std::optional<Task> common_candidate();
-  [[nodiscard]] std::optional<Task> equal_pick() const;
+  [[nodiscard]] std::optional<Task> equal_proposal() const;
   void decide(const Task& task);
   void ring(Time at);
 
@@ -85,9 +91,11 @@ class SimGroup {
   std::vector<std::uint8_t> runnable_on_;
   std::optional<Task> decision_;
   Time decided_at_{0};
+  /// An attempt waits for ranks to join.
+  bool open_ = false;
   /// The channel is in use by an attempt that will decide nothing.
   Time busy_until_{0};
-  /// What the last failed attempt saw has changed.
+  /// Something has changed since the last attempt was opened.
   bool changed_ = true;
   /// Since when every rank has had something to run.
   Time willing_since_ = kNever;
