@@ -117,6 +117,9 @@ void SimGroup::join(Member& member) {
     return;
   }
   ++deferred_;
+  // What came while others were still to join has been seen, but for proposals that were made before it.
+  changed_ = std::any_of(members_.begin(), members_.end(),
+                         [](const Member& each) { return each.pick != each.proposal; });
   busy_until_ = clock_.now() + latency_;
   ring(busy_until_);
 }
