@@ -14,6 +14,7 @@
 #include "method.hpp"
 #include "method_run.hpp"
 #include "options.hpp"
+#include "prediction.hpp"
 #include "progress_bar.hpp"
 #include "results.hpp"
 #include "sluice/error.hpp"
@@ -27,6 +28,7 @@ struct CompareOptions {
   std::vector<std::string> methods{"1f1b", "bf", "bfw", "zb-h1"};
   std::uint64_t iterations = 8;
   bool equal_memory = false;
+  bool simulate = false;
   std::string config;
 };
 
@@ -150,9 +152,32 @@ void report(const CompareOptions& options, const Runs& runs) {
   fmt::print("\n");
 }
 
+void report_predictions(const Runs& runs, const std::vector<Prediction>& predictions) {
+  fmt::print("{:<16}  {:>14}  {:>7}  {:>22}  {:>7}\n", "simulated", "all iterations", "error",
+             "with measured overhead", "error");
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Prediction& prediction = predictions[i];
+    fmt::print("{:<16}  {:>11.1f} ms  {:>+6.2f}%  {:>19.1f} ms  {:>+6.2f}%\n", runs[i]->name(),
+               1e3 * prediction.total_s, 100 * prediction.error, 1e3 * prediction.total_with_overhead_s,
+               100 * prediction.error_with_overhead);
+  }
+  fmt::print("\n");
+}
+
+nlohmann::json to_json(const Prediction& prediction) {
+  return {{"total_s", prediction.total_s},
+          {"error", prediction.error},
+          {"total_with_overhead_s", prediction.total_with_overhead_s},
+          {"error_with_overhead", prediction.error_with_overhead}};
+}
+
 void run_compare(CompareOptions& options, CLI::App& command) {
   if (!options.config.empty()) apply_toml(command, options.config);
   options.run.finish(command);
+  if (options.simulate && (!options.run.emulated() || options.run.delays().uses_average())) {
+    throw ConfigError("simulate",
+                      "needs --emulate, and delays that do not depend on measured times (j0, tail)");
+  }
   Runs runs = prepare(options);
   run_interleaved(runs, options.iterations);
   Results results;
@@ -163,6 +188,12 @@ void run_compare(CompareOptions& options, CLI::App& command) {
     if (auto recorded = run->recorded()) results.recorded.push_back(std::move(*recorded));
   }
   report(options, runs);
+  if (options.simulate) {
+    const std::vector<Prediction> predictions = predict_runs(options.run, runs, options.iterations);
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      results.summary["methods"][i]["simulated"] = to_json(predictions[i]);
+    report_predictions(runs, predictions);
+  }
   write_results(options.run.output, results);
 }
 
@@ -183,6 +214,8 @@ void add_compare(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--equal-memory", options->equal_memory,
                     "Every method has, stage by stage, the slots that the first one, a schedule, needs");
+  command->add_flag("--simulate", options->simulate,
+                    "Also simulate every method on the same draws, without and with what the runtime added");
   command->add_option("--config", options->config, "Read options from a TOML file; the command line wins");
   options->run.declare(*command);
   command->footer(

@@ -28,6 +28,7 @@ class MethodRun {
   void run(const Iteration& iteration, bool measure = true);
 
   [[nodiscard]] const std::string& name() const noexcept { return method_.name(); }
+  [[nodiscard]] const Method& method() const noexcept { return method_; }
   [[nodiscard]] const RunStatistics& statistics() const noexcept { return statistics_; }
   /// Mean loss of the last iteration; nothing on emulated devices.
   [[nodiscard]] std::optional<double> loss() const;

@@ -39,15 +39,6 @@ sim::Overhead parse_overhead(std::string_view text) {
   return overhead;
 }
 
-sim::Scenario scenario_of_options(const PipelineOptions& run) {
-  if (!run.emulated())
-    throw ConfigError("emulate", "give the times of a task, for example f=10ms,b=20ms,w=10ms, or a scenario");
-  const PipelineSettings& sizes = run.pipeline;
-  sim::Scenario scenario(Pipeline::interleaved(sizes.stages, sizes.chunks_per_stage, sizes.microbatches));
-  std::fill(scenario.times.begin(), scenario.times.end(), run.durations().per_chunk(sizes.chunks_per_stage));
-  return scenario;
-}
-
 /// What describes the model stands in the file alone.
 void refuse_beside_a_file(const CLI::App& command) {
   for (const char* option : {"--stages", "--chunks-per-stage", "--microbatches", "--emulate"}) {
@@ -56,22 +47,20 @@ void refuse_beside_a_file(const CLI::App& command) {
   }
 }
 
-void apply_run(const PipelineOptions& run, const CLI::App& command, bool from_file, sim::Scenario& scenario) {
-  const auto asked = [&](const char* option) { return !from_file || given(command, option); };
-  if (!from_file || LimitOptions::given(command)) {
+/// What the command line says of a scenario's run wins over the file.
+void apply_run(const PipelineOptions& run, const CLI::App& command, sim::Scenario& scenario) {
+  if (LimitOptions::given(command)) {
     scenario.limits =
         run.limit.limits(command, chunks_by_stage(scenario.pipeline), scenario.pipeline.microbatches());
-    scenario.limit_given = LimitOptions::given(command);
+    scenario.limit_given = true;
   }
-  if (!from_file || given(command, "--rules") || given(command, "--accumulate"))
-    scenario.rules = run.pipeline.rules;
-  if (asked("--launch-ahead")) scenario.depth = run.launch_ahead;
-  if (asked("--seed")) scenario.seed = run.seed;
-  if (asked("--jitter")) {
+  if (given(command, "--rules") || given(command, "--accumulate")) scenario.rules = run.pipeline.rules;
+  if (given(command, "--launch-ahead")) scenario.depth = run.launch_ahead;
+  if (given(command, "--seed")) scenario.seed = run.seed;
+  if (given(command, "--jitter")) {
     for (sim::Link& link : scenario.links) link.jitter = run.delays();
   }
-  if (!from_file) scenario.nominal_compute = run.nominal_compute();
-  if (from_file && given(command, "--jitter-average")) {
+  if (given(command, "--jitter-average")) {
     scenario.nominal_compute.reset();
     if (run.jitter_average == "nominal") scenario.nominal_compute = nominal_compute(scenario.times);
   }
@@ -144,6 +133,22 @@ nlohmann::json config_of(const SimulateOptions& options, const Simulation& simul
 
 }  // namespace
 
+sim::Scenario emulated_scenario(const PipelineOptions& run) {
+  if (!run.emulated())
+    throw ConfigError("emulate", "give the times of a task, for example f=10ms,b=20ms,w=10ms, or a scenario");
+  const PipelineSettings& sizes = run.pipeline;
+  sim::Scenario scenario(Pipeline::interleaved(sizes.stages, sizes.chunks_per_stage, sizes.microbatches));
+  std::fill(scenario.times.begin(), scenario.times.end(), run.durations().per_chunk(sizes.chunks_per_stage));
+  scenario.limits = sizes.limits;
+  scenario.limit_given = sizes.limit_given;
+  scenario.rules = sizes.rules;
+  scenario.depth = run.launch_ahead;
+  scenario.seed = run.seed;
+  for (sim::Link& link : scenario.links) link.jitter = run.delays();
+  scenario.nominal_compute = run.nominal_compute();
+  return scenario;
+}
+
 void SimulateOptions::declare(CLI::App& command) {
   constexpr const char* group_name = "Simulation";
   command.add_option("scenario", file,
@@ -199,14 +204,14 @@ Simulation prepare(SimulateOptions& options, const CLI::App& command) {
     options.run.set_limits(command);
   }
   ScenarioFile read =
-      from_file ? read_scenario(options.file) : ScenarioFile{scenario_of_options(options.run), {}, {}};
+      from_file ? read_scenario(options.file) : ScenarioFile{emulated_scenario(options.run), {}, {}};
   if (!read.methods.empty() && !given(command, "--methods")) options.methods = read.methods;
   if (read.seeds && !given(command, "--seeds")) options.seeds = *read.seeds;
   if (options.threads > kMostThreads)
     throw ConfigError("threads", fmt::format("must be 0 to {}", kMostThreads));
   if (options.seeds == 0 || options.seeds > kMostSeeds)
     throw ConfigError("seeds", fmt::format("must be 1 to {}", kMostSeeds));
-  apply_run(options.run, command, from_file, read.scenario);
+  if (from_file) apply_run(options.run, command, read.scenario);
   apply_surroundings(options, command, read.scenario);
   read.scenario.validate();
   Simulation simulation{std::move(read.scenario), {}, options.seeds, {}};

@@ -32,6 +32,11 @@ struct SimulateOptions {
   void declare(CLI::App& command);
 };
 
+/// The scenario that a run on emulated devices plays out: same model, same draws.
+/// @param run finished, its limits set
+/// @throws ConfigError naming `emulate` if it has none
+[[nodiscard]] sim::Scenario emulated_scenario(const PipelineOptions& run);
+
 /// A checked request: the scenario and the methods to run on it.
 struct Simulation {
   sim::Scenario scenario;
