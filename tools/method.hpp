@@ -35,8 +35,8 @@ struct MethodSettings {
 /// A way of ordering the work of a pipeline: a hint run readiness-first, or a fixed schedule.
 ///
 /// Its name is that of a hint or a schedule, `csv:FILE` for a schedule in PyTorch's notation, `hint:NAME` or
-/// `hint:csv:FILE` for a schedule's order as a hint, `hint:reversed` or `hint:random:SEED` for a bad one, or `auto`
-/// for a hint that follows what is measured.
+/// `hint:csv:FILE` for a schedule's order as a hint, `hint:reversed` or `hint:random:SEED` for a bad one, or
+/// `auto` for a hint that follows what is measured.
 class Method {
  public:
   /// @param pipeline with backwards that are not split; the method splits them where it has to

@@ -61,6 +61,7 @@ class Question {
                                              const std::vector<std::string>& names) {
     settings_.progress(done_++, simulations_, table_.id);
     std::vector<Method> methods;
+    methods.reserve(names.size());
     for (const std::string& name : names)
       methods.emplace_back(name, scenario.pipeline, method_settings(scenario));
     SimulationSettings simulation;

@@ -40,6 +40,7 @@ void check(const ExportOptions& options, const std::string& input) {
 
 std::string draw(const std::string& path, const std::vector<trace::RecordedRun>& runs) {
   std::vector<trace::MethodTimeline> timelines;
+  timelines.reserve(runs.size());
   for (const trace::RecordedRun& run : runs) timelines.push_back(trace::timeline_of(run));
   const bool svg = std::filesystem::path(path).extension() == ".svg";
   return svg ? trace::timeline_svg(timelines) : trace::timeline_html(timelines);

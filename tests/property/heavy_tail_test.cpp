@@ -42,7 +42,9 @@ Duration makespan(const std::string& method, const std::string& delays, std::uin
   surroundings.task_time = [&](const Launch& launch) {
     return times.draw(seed, launch.iteration, launch.task, launch.whole, 1);
   };
-  surroundings.message_delay = [&](const sim::Transit& transit) { return lateness.draw(seed, transit.id, {}); };
+  surroundings.message_delay = [&](const sim::Transit& transit) {
+    return lateness.draw(seed, transit.id, {});
+  };
   sim::World world(pipeline, std::move(setups), surroundings);
   return world.run({0});
 }

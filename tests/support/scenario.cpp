@@ -79,7 +79,8 @@ Hint ranked(const Pipeline& pipeline, StageId stage, const Draw& draw,
 Hint draw_any_hint(const Draw& draw, const Pipeline& pipeline, StageId stage) {
   switch (draw(0, 3)) {
     case 0:
-      return Hint::named(Hint::names()[draw(0, static_cast<std::uint32_t>(Hint::names().size()) - 1)], pipeline, stage);
+      return Hint::named(Hint::names()[draw(0, static_cast<std::uint32_t>(Hint::names().size()) - 1)],
+                         pipeline, stage);
     case 1:
       return reversed_hint(pipeline, stage);
     case 2:

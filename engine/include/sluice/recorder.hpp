@@ -88,13 +88,11 @@ class Recorder {
 
   /// Events of one training iteration of a stage, at most, and as many messages of the next one.
   [[nodiscard]] static std::size_t room_for_iteration(const Pipeline& pipeline, StageId stage) {
-    constexpr std::size_t kPerPass = 4;     // Launched, Ran, Noticed, Asked
-    constexpr std::size_t kPerMessage = 5;  // three where it is received, two where it is sent
     std::size_t ends = 0;
     for (const Chunk chunk : pipeline.chunks_of(stage))
       ends += pipeline.in_edges(chunk).size() + pipeline.out_edges(chunk).size();
     const std::size_t tasks = pipeline.chunks_of(stage).size() * kPasses;
-    return 2 + pipeline.microbatches() * (tasks * kPerPass + 2 * ends * kPerMessage);
+    return 2 + pipeline.microbatches() * (tasks * kEventsPerPass + 2 * ends * kEventsPerMessage);
   }
 
   void record(const Event& event) noexcept { ring_[written_++ & (ring_.size() - 1)] = event; }
@@ -114,6 +112,11 @@ class Recorder {
   }
 
  private:
+  /// Launched, Ran, Noticed, Asked.
+  static constexpr std::size_t kEventsPerPass = 4;
+  /// Three where it is received, two where it is sent.
+  static constexpr std::size_t kEventsPerMessage = 5;
+
   std::vector<Event> ring_;
   std::uint64_t written_ = 0;
 };

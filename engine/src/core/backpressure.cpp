@@ -44,7 +44,8 @@ void Backpressure::divide(const Pipeline& pipeline) {
   std::uint32_t given = 0;
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
     weight += hops[tasks_.chunk_at(position)] + 1;
-    const auto up_to_here = static_cast<std::uint32_t>((2 * weight * limit_ + all) / (2 * all));
+    const auto up_to_here =
+        static_cast<std::uint32_t>((2 * weight * limit_ + all) / std::max<std::uint64_t>(2 * all, 1));
     shares_.push_back(up_to_here - given);
     given = up_to_here;
   }

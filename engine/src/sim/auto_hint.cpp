@@ -224,6 +224,7 @@ AutoHint::Candidate AutoHint::by_critical_path() const {
     }
     std::sort(ranked.begin(), ranked.end());
     std::vector<Task> order;
+    order.reserve(ranked.size());
     for (const auto& [start, task] : ranked) order.push_back(task);
     candidate.hints.emplace_back("auto:critical path", pipeline_, stage, RoundRule::Priority,
                                  Classes{std::move(order), {}, {}});

@@ -69,19 +69,19 @@ void SimGroup::announce(std::span<const RunnableChange> changes) {
   changed_ = true;
 }
 
-std::optional<Task> SimGroup::poll(std::uint32_t number, const Arbiter& arbiter, PassMask allowed) {
-  Member& member = members_[number];
-  if (decision_) return take(member);
+std::optional<Task> SimGroup::poll(std::uint32_t member, const Arbiter& arbiter, PassMask allowed) {
+  Member& asking = members_[member];
+  if (decision_) return take(asking);
   const std::optional<Task> pick = arbiter.candidate(allowed);
-  if (member.allowed != allowed || pick != member.pick) changed_ = true;
-  member.allowed = allowed;
-  member.pick = pick;
-  member.focusing = arbiter.focusing();
-  member.focus = arbiter.focus();
+  if (asking.allowed != allowed || pick != asking.pick) changed_ = true;
+  asking.allowed = allowed;
+  asking.pick = pick;
+  asking.focusing = arbiter.focusing();
+  asking.focus = arbiter.focus();
   note_willingness();
   if (!open_ && changed_ && clock_.now() >= busy_until_ && pick) open();
-  if (open_) join(member);
-  return decision_ ? take(member) : std::nullopt;
+  if (open_) join(asking);
+  return decision_ ? take(asking) : std::nullopt;
 }
 
 void SimGroup::note_willingness() {

@@ -100,6 +100,7 @@ std::vector<EdgeSummary> edge_summaries(const RecordedRun& run) {
     held.push_back(each.accepted - each.offered);
   }
   std::vector<EdgeSummary> summaries;
+  summaries.reserve(times.size());
   for (auto& [key, durations] : times) {
     summaries.push_back({key.first, key.second, Distribution::of(std::move(durations.first)),
                          Distribution::of(std::move(durations.second))});

@@ -60,7 +60,7 @@ class Measurements {
   };
 
   [[nodiscard]] static std::size_t place(EdgeId edge, Direction direction) noexcept {
-    return edge * 2U + static_cast<std::size_t>(direction);
+    return std::size_t{edge} * 2 + static_cast<std::size_t>(direction);
   }
 
   std::vector<std::array<Average, kPasses>> tasks_;
