@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "commands.hpp"
+#include "command/commands.hpp"
 #include "sluice/error.hpp"
 
 namespace {

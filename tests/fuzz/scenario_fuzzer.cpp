@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "scenario_file.hpp"
+#include "option/scenario_file.hpp"
 #include "sluice/error.hpp"
 
 /// A text is refused with an Error, or it is a scenario that passes its own validation.

@@ -1,4 +1,4 @@
-#include "arbitrary_hint.hpp"
+#include "method/arbitrary_hint.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "limits.hpp"
+#include "option/limits.hpp"
 
 #include <gtest/gtest.h>
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "method.hpp"
+#include "method/method.hpp"
 #include "sluice/error.hpp"
 
 namespace sluice::tools::test {

@@ -1,4 +1,4 @@
-#include "parallel.hpp"
+#include "run/parallel.hpp"
 
 #include <gtest/gtest.h>
 

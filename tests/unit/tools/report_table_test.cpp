@@ -1,4 +1,4 @@
-#include "report_table.hpp"
+#include "report/report_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "scenario_file.hpp"
+#include "option/scenario_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "units.hpp"
+#include "option/units.hpp"
 
 #include <gtest/gtest.h>
 

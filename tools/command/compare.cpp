@@ -1,0 +1,228 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "command/commands.hpp"
+#include "method/method.hpp"
+#include "option/options.hpp"
+#include "option/toml_config.hpp"
+#include "report/progress_bar.hpp"
+#include "report/results.hpp"
+#include "run/method_run.hpp"
+#include "run/prediction.hpp"
+#include "sluice/error.hpp"
+
+namespace sluice::tools {
+namespace {
+
+struct CompareOptions {
+  RunOptions run;
+  std::vector<std::string> methods{"1f1b", "bf", "bfw", "zb-h1"};
+  std::uint64_t iterations = 8;
+  bool equal_memory = false;
+  bool simulate = false;
+  std::string config;
+};
+
+/// Speed-up over the first method, iteration by iteration: both saw the same draws.
+struct SpeedUp {
+  double of_medians = 1;
+  double lowest = 1;
+  double highest = 1;
+};
+
+SpeedUp speed_up(const RunStatistics& first, const RunStatistics& other) {
+  SpeedUp result;
+  result.of_medians = first.median_seconds() / other.median_seconds();
+  std::vector<double> each;
+  for (std::size_t i = 0; i < other.iteration_seconds().size(); ++i) {
+    each.push_back(first.iteration_seconds()[i] / other.iteration_seconds()[i]);
+  }
+  result.lowest = *std::min_element(each.begin(), each.end());
+  result.highest = *std::max_element(each.begin(), each.end());
+  return result;
+}
+
+using Runs = std::vector<std::unique_ptr<MethodRun>>;
+
+Runs prepare(const CompareOptions& options) {
+  if (options.methods.empty()) throw ConfigError("methods", "name at least one");
+  if (options.iterations == 0) throw ConfigError("iterations", "must be at least 1");
+  PipelineSettings settings = options.run.pipeline;
+  if (options.equal_memory && settings.limit_given)
+    throw ConfigError("equal-memory", "the first method sets the limits: give no other");
+  std::set<std::string> seen;
+  std::vector<Method> methods;
+  for (const std::string& name : options.methods) {
+    if (!seen.insert(name).second) throw ConfigError("methods", fmt::format("'{}' is named twice", name));
+    methods.emplace_back(name, settings);
+    if (!options.equal_memory || methods.size() > 1) continue;
+    settings.limits = methods[0].equal_memory().limits;
+    settings.limit_given = true;
+    methods[0] = Method(name, settings);
+  }
+  Runs runs;
+  for (const Method& method : methods) runs.push_back(std::make_unique<MethodRun>(options.run, method));
+  return runs;
+}
+
+/// Iteration by iteration, each under every method, so that what else the machine does falls on all.
+void run_interleaved(Runs& runs, std::uint64_t iterations) {
+  ProgressBar bar("iteration", iterations);
+  for (auto& run : runs) run->run({0, IterationKind::Training}, false);
+  for (std::uint64_t i = 1; i <= iterations; ++i) {
+    std::string line;
+    for (auto& run : runs) {
+      run->run({i, IterationKind::Training});
+      line += fmt::format("{}{} {:.0f} ms", line.empty() ? "" : "  ", run->name(),
+                          1e3 * run->statistics().iteration_seconds().back());
+    }
+    bar.show(i, line);
+  }
+}
+
+nlohmann::json summarize(const CompareOptions& options, const Runs& runs) {
+  nlohmann::json config = options.run.to_json();
+  config["iterations"] = options.iterations;
+  config["equal_memory"] = options.equal_memory;
+  nlohmann::json methods = nlohmann::json::array();
+  for (const auto& run : runs) {
+    const RunStatistics& statistics = run->statistics();
+    const SpeedUp over_first = speed_up(runs.front()->statistics(), statistics);
+    methods.push_back({{"name", run->name()},
+                       {"median_iteration_s", statistics.median_seconds()},
+                       {"iteration_seconds", statistics.iteration_seconds()},
+                       {"speedup_vs_first", over_first.of_medians},
+                       {"speedup_range", {over_first.lowest, over_first.highest}},
+                       {"bubble_fraction", statistics.bubble_fraction()},
+                       {"per_stage", statistics.per_stage()}});
+    if (const auto overhead = run->overhead()) {
+      const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
+      methods.back()["overhead"] = {{"task_s", seconds(overhead->task)}, {"hop_s", seconds(overhead->hop)}};
+    }
+    if (const auto sha256 = run->parameters_sha256()) methods.back()["parameters_sha256"] = *sha256;
+  }
+  return {{"config", config}, {"methods", methods}};
+}
+
+/// Bytes at the peak of each stage; nothing if what a microbatch takes was not given.
+std::vector<std::uint64_t> memory_of(const CompareOptions& options, std::span<const std::uint32_t> peaks) {
+  const std::vector<std::uint64_t> bytes = options.run.limit.bytes(peaks.size());
+  const std::vector<std::uint32_t> chunks(peaks.size(), options.run.pipeline.chunks_per_stage);
+  return bytes.empty() ? std::vector<std::uint64_t>{} : peak_memory(peaks, bytes, chunks);
+}
+
+void report(const CompareOptions& options, const Runs& runs) {
+  fmt::print("\n{:<12}  {:>12}  {:>8}  {:>13}  {:>7}  {:>9}  {:>9}\n", "method", "median", "speed-up",
+             "range", "bubble", "in flight", "reordered");
+  for (const auto& run : runs) {
+    const RunStatistics& statistics = run->statistics();
+    const SpeedUp over_first = speed_up(runs.front()->statistics(), statistics);
+    std::uint32_t peak = 0;
+    std::uint64_t reordered = 0;
+    for (const StageStatistics& stage : statistics.stages()) {
+      peak = std::max(peak, stage.peak_in_flight);
+      reordered += stage.reordered;
+    }
+    fmt::print("{:<12}  {:>9.1f} ms  {:>7.2f}x  {:>5.2f} to {:>4.2f}  {:>6.1f}%  {:>9}  {:>9}\n", run->name(),
+               1e3 * statistics.median_seconds(), over_first.of_medians, over_first.lowest,
+               over_first.highest, 100 * statistics.bubble_fraction(), peak, reordered);
+  }
+  fmt::print("\n");
+  for (const auto& run : runs) {
+    const std::optional<sim::Overhead> overhead = run->overhead();
+    if (!overhead) continue;
+    fmt::print("{:<12}  what the runtime adds, for simulate: --overhead task={}us,hop={}us\n", run->name(),
+               overhead->task / std::chrono::microseconds(1), overhead->hop / std::chrono::microseconds(1));
+  }
+  if (options.equal_memory || !options.run.limit.activation_bytes.empty()) {
+    for (const auto& run : runs) {
+      const auto peaks = run->statistics().peaks_in_flight();
+      fmt::print("{:<12}  {}\n", run->name(), peak_text(peaks, memory_of(options, peaks)));
+    }
+  }
+  fmt::print("\n");
+}
+
+void report_predictions(const Runs& runs, const std::vector<Prediction>& predictions) {
+  fmt::print("{:<16}  {:>14}  {:>7}  {:>22}  {:>7}\n", "simulated", "all iterations", "error",
+             "with measured overhead", "error");
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Prediction& prediction = predictions[i];
+    fmt::print("{:<16}  {:>11.1f} ms  {:>+6.2f}%  {:>19.1f} ms  {:>+6.2f}%\n", runs[i]->name(),
+               1e3 * prediction.total_s, 100 * prediction.error, 1e3 * prediction.total_with_overhead_s,
+               100 * prediction.error_with_overhead);
+  }
+  fmt::print("\n");
+}
+
+nlohmann::json to_json(const Prediction& prediction) {
+  return {{"total_s", prediction.total_s},
+          {"error", prediction.error},
+          {"total_with_overhead_s", prediction.total_with_overhead_s},
+          {"error_with_overhead", prediction.error_with_overhead}};
+}
+
+void run_compare(CompareOptions& options, CLI::App& command) {
+  if (!options.config.empty()) apply_toml(command, options.config);
+  options.run.finish(command);
+  if (options.simulate && (!options.run.emulated() || options.run.delays().uses_average())) {
+    throw ConfigError("simulate",
+                      "needs --emulate, and delays that do not depend on measured times (j0, tail)");
+  }
+  Runs runs = prepare(options);
+  run_interleaved(runs, options.iterations);
+  Results results;
+  results.summary = summarize(options, runs);
+  for (const auto& run : runs) {
+    results.timelines.push_back(run->statistics().timeline());
+    results.decisions.push_back(run->decisions());
+    if (auto recorded = run->recorded()) results.recorded.push_back(std::move(*recorded));
+  }
+  report(options, runs);
+  if (options.simulate) {
+    const std::vector<Prediction> predictions = predict_runs(options.run, runs, options.iterations);
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      results.summary["methods"][i]["simulated"] = to_json(predictions[i]);
+    report_predictions(runs, predictions);
+  }
+  write_results(options.run.output, results);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  auto options = std::make_shared<CompareOptions>();
+  CLI::App* command =
+      app.add_subcommand("compare", "Run the same settings under several methods, side by side");
+  command
+      ->add_option("--methods", options->methods,
+                   "Hints and schedules, separated by commas; speed-ups are over the first")
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "Measured iterations of each method")
+      ->check(check_whole_number)
+      ->capture_default_str();
+  command->add_flag("--equal-memory", options->equal_memory,
+                    "Every method has, stage by stage, the slots that the first one, a schedule, needs");
+  command->add_flag("--simulate", options->simulate,
+                    "Also simulate every method on the same draws, without and with what the runtime added");
+  command->add_option("--config", options->config, "Read options from a TOML file; the command line wins");
+  options->run.declare(*command);
+  command->footer(
+      "Example: sluice compare --emulate f=10ms,b=20ms,w=10ms --stages 8 --microbatches 64 --jitter "
+      "tail:0.3,10 "
+      "--methods 1f1b,bf,bfw");
+  command->callback([options, command] { run_compare(*options, *command); });
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command/commands.hpp"
+#include "option/simulate_options.hpp"
+#include "option/toml_config.hpp"
+#include "report/progress_bar.hpp"
+#include "report/results.hpp"
+#include "run/run_statistics.hpp"
+#include "run/simulation.hpp"
+#include "sluice/trace/run_builder.hpp"
+
+namespace sluice::tools {
+namespace {
+
+constexpr auto kLongWait = std::chrono::seconds(1);
+
+struct SpeedUp {
+  double of_medians = 1;
+  double lowest = 1;
+  double highest = 1;
+};
+
+/// Seed by seed: both saw the same draws.
+SpeedUp speed_up(const SimulatedMethod& first, const SimulatedMethod& other) {
+  SpeedUp result;
+  if (other.median_makespan() <= 0) return result;
+  result.of_medians = first.median_makespan() / other.median_makespan();
+  std::vector<double> each;
+  for (std::size_t i = 0; i < other.makespans.size(); ++i)
+    each.push_back(first.makespans[i] / other.makespans[i]);
+  const auto [lowest, highest] = std::minmax_element(each.begin(), each.end());
+  result.lowest = *lowest;
+  result.highest = *highest;
+  return result;
+}
+
+nlohmann::json to_json(const SimulatedMethod& method, const SimulatedMethod& first) {
+  const SpeedUp over_first = speed_up(first, method);
+  return {{"name", method.name},
+          {"makespan_s", method.median_makespan()},
+          {"makespans_s", method.makespans},
+          {"speedup_vs_first", over_first.of_medians},
+          {"speedup_range", {over_first.lowest, over_first.highest}},
+          {"bubble_fraction", method.bubble_fraction()},
+          {"peak_in_flight", method.peak_in_flight},
+          {"bound_ratio", method.bound_ratio()},
+          {"bounds_s", method.bounds},
+          {"compute_s", method.at_median(method.compute)},
+          {"blocked_s", method.at_median(method.blocked)},
+          {"agreement_s", method.at_median(method.agreement)}};
+}
+
+void print_table(const std::vector<SimulatedMethod>& methods) {
+  fmt::print("{:<16}  {:>12}  {:>8}  {:>13}  {:>7}  {:>8}  {:>8}  {:>9}  {:>9}  {:>8}\n", "method", "median",
+             "speed-up", "range", "bubble", "compute", "blocked", "agreement", "in flight", "of bound");
+  for (const SimulatedMethod& method : methods) {
+    const SpeedUp over_first = speed_up(methods.front(), method);
+    const double median = method.median_makespan();
+    const auto share = [&](const std::vector<double>& part) {
+      return median > 0 ? 100 * method.at_median(part) / median : 0.0;
+    };
+    fmt::print(
+        "{:<16}  {:>9.2f} ms  {:>7.3f}x  {:>5.2f} to {:>4.2f}  {:>6.1f}%  {:>7.1f}%  {:>7.1f}%  {:>8.2f}%  "
+        "{:>9}  {:>7.3f}x\n",
+        method.name, 1e3 * median, over_first.of_medians, over_first.lowest, over_first.highest,
+        100 * method.bubble_fraction(), share(method.compute), share(method.blocked), share(method.agreement),
+        *std::max_element(method.peak_in_flight.begin(), method.peak_in_flight.end()), method.bound_ratio());
+  }
+}
+
+/// Timelines, decision logs and recordings of the last seed, as far as they were asked for.
+class LastDraw {
+ public:
+  LastDraw(const Simulation& simulation, const OutputOptions& output)
+      : simulation_(simulation),
+        timelines_wanted_(!output.timeline.empty() || !output.trace.empty()),
+        decisions_wanted_(!output.decisions.empty()),
+        recordings_wanted_(!output.record.empty()),
+        timelines_(simulation.methods.size()),
+        decisions_(simulation.methods.size()) {
+    if (!recordings_wanted_) return;
+    for (const Method& method : simulation.methods) {
+      const MethodSettings& settings = method.settings();
+      recordings_.push_back(std::make_unique<trace::RunBuilder>(trace::RecordedRun{
+          method.name(), method.pipeline(), settings.limits, settings.rules, simulation.scenario.depth}));
+    }
+  }
+
+  [[nodiscard]] bool wanted() const { return timelines_wanted_ || decisions_wanted_ || recordings_wanted_; }
+  [[nodiscard]] std::vector<Recorder*> recorders(std::size_t number) const {
+    return recordings_wanted_ ? recordings_[number]->recorders() : std::vector<Recorder*>{};
+  }
+
+  void keep(std::size_t number, const sim::World& world) {
+    const Method& method = simulation_.methods[number];
+    const std::uint32_t stages = method.pipeline().stages();
+    if (timelines_wanted_)
+      timelines_[number] = {method.name(), stages, spans_of(world, stages, simulation_.seeds)};
+    if (recordings_wanted_) keep_recording(number, world, stages);
+    if (!decisions_wanted_) return;
+    nlohmann::json by_stage = nlohmann::json::array();
+    for (StageId stage = 0; stage < stages; ++stage) {
+      nlohmann::json log = nlohmann::json::array();
+      for (const Decision& decision : world.dispatcher(stage).log().decisions())
+        log.push_back(tools::to_json(decision));
+      by_stage.push_back(std::move(log));
+    }
+    decisions_[number] = {{"method", method.name()}, {"stages", std::move(by_stage)}};
+  }
+
+  void move_to(Results& results) {
+    if (timelines_wanted_) results.timelines = std::move(timelines_);
+    results.decisions = std::move(decisions_);
+    for (const auto& recording : recordings_) results.recorded.push_back(recording->run());
+  }
+
+ private:
+  void keep_recording(std::size_t number, const sim::World& world, std::uint32_t stages) {
+    std::vector<std::span<const Decision>> logs;
+    for (StageId stage = 0; stage < stages; ++stage)
+      logs.push_back(world.dispatcher(stage).log().decisions());
+    recordings_[number]->keep({simulation_.seeds, IterationKind::Training}, logs);
+  }
+
+  const Simulation& simulation_;
+  bool timelines_wanted_;
+  bool decisions_wanted_;
+  bool recordings_wanted_;
+  std::vector<trace::MethodTimeline> timelines_;
+  std::vector<nlohmann::json> decisions_;
+  std::vector<std::unique_ptr<trace::RunBuilder>> recordings_;
+};
+
+std::vector<SimulatedMethod> run(const Simulation& simulation, unsigned threads, LastDraw& last) {
+  SimulationSettings settings;
+  settings.seeds = simulation.seeds;
+  settings.threads = threads;
+  std::optional<ProgressBar> bar;
+  const auto started = std::chrono::steady_clock::now();
+  settings.progress = [&](std::size_t done, std::size_t all) {
+    if (std::chrono::steady_clock::now() - started < kLongWait) return;
+    if (!bar) bar.emplace("simulation", all);
+    bar->show(done, "");
+  };
+  if (last.wanted()) {
+    settings.inspect = [&](std::size_t method, const sim::World& world) { last.keep(method, world); };
+    settings.recorders = [&](std::size_t method) { return last.recorders(method); };
+  }
+  return simulate_methods(simulation.scenario, simulation.methods, settings);
+}
+
+/// Bytes at the peak of each stage; nothing if what a microbatch takes was not given.
+std::vector<std::uint64_t> memory_of(const SimulateOptions& options, const Method& method,
+                                     const SimulatedMethod& simulated) {
+  const std::vector<std::uint64_t> bytes = options.run.limit.bytes(simulated.peak_in_flight.size());
+  if (bytes.empty()) return {};
+  return peak_memory(simulated.peak_in_flight, bytes, chunks_by_stage(method.pipeline()));
+}
+
+void run_simulate(SimulateOptions& options, CLI::App& command) {
+  if (!options.config.empty()) apply_toml(command, options.config);
+  const Simulation simulation = prepare(options, command);
+  LastDraw last(simulation, options.output);
+  const std::vector<SimulatedMethod> methods = run(simulation, options.threads, last);
+  print_table(methods);
+  const bool by_stage = options.equal_memory || !options.run.limit.activation_bytes.empty();
+  for (std::size_t i = 0; by_stage && i < methods.size(); ++i) {
+    fmt::print("{:<16}  {}\n", methods[i].name,
+               peak_text(methods[i].peak_in_flight, memory_of(options, simulation.methods[i], methods[i])));
+  }
+  Results results;
+  nlohmann::json rows = nlohmann::json::array();
+  for (std::size_t i = 0; i < methods.size(); ++i) {
+    rows.push_back(to_json(methods[i], methods.front()));
+    const auto memory = memory_of(options, simulation.methods[i], methods[i]);
+    if (!memory.empty()) rows.back()["peak_memory_bytes"] = memory;
+  }
+  results.summary = {{"config", simulation.config}, {"methods", std::move(rows)}};
+  last.move_to(results);
+  write_results(options.output, results);
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Run the dispatchers in virtual time, under several methods on the same draws");
+  options->declare(*command);
+  command->footer(
+      "Examples:\n"
+      "  sluice simulate --emulate f=10ms,b=20ms,w=10ms,sigma=0.2 --stages 8 --microbatches 64 --jitter "
+      "tail:0.3,10\n"
+      "  sluice simulate scenario.toml --methods 1f1b,bf,bfw --seeds 20 --json results.json");
+  command->callback([options, command] { run_simulate(*options, *command); });
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "option/options.hpp"
+#include "sluice/host/threaded_run.hpp"
+#include "sluice/iteration.hpp"
+#include "sluice/pipeline.hpp"
+
+namespace sluice::tools {
+
+/// The GPT of a run, cut for one pipeline: user code of its stages and the ends of its steps.
+class GptWorkload {
+ public:
+  /// @throws ConfigError naming the field; `emulate` where the build has no LibTorch
+  GptWorkload(const RunOptions& options, const Pipeline& pipeline);
+  ~GptWorkload();
+  GptWorkload(const GptWorkload&) = delete;
+  GptWorkload& operator=(const GptWorkload&) = delete;
+
+  /// What the ranks run. The workload outlives the run.
+  [[nodiscard]] host::Workload workload();
+  /// Mean loss of the last iteration.
+  [[nodiscard]] double loss() const;
+  [[nodiscard]] std::string parameters_sha256() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The same model without a pipeline: the microbatches one by one, in this thread.
+class UnpipelinedGpt {
+ public:
+  /// @throws as GptWorkload
+  explicit UnpipelinedGpt(const RunOptions& options);
+  ~UnpipelinedGpt();
+  UnpipelinedGpt(const UnpipelinedGpt&) = delete;
+  UnpipelinedGpt& operator=(const UnpipelinedGpt&) = delete;
+
+  /// @return mean loss
+  double run(IterationKind kind);
+  [[nodiscard]] std::string parameters_sha256() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice::tools

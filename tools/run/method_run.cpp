@@ -1,0 +1,135 @@
+#include "run/method_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "sluice/error.hpp"
+
+namespace sluice::tools {
+namespace {
+
+/// A task that never returns would keep the run from being taken down, and its report from being read:
+/// the process leaves at once, there is nothing to save.
+host::IterationReport run_or_leave(host::ThreadedRun& run, const Iteration& iteration) {
+  try {
+    return run.run(iteration);
+  } catch (const StallError& error) {
+    fmt::print(stderr, "sluice: {}\n", error.what());
+    std::fflush(nullptr);
+    std::_Exit(EXIT_FAILURE);
+  }
+}
+
+}  // namespace
+
+MethodRun::MethodRun(const RunOptions& options, const Method& method)
+    : method_(method),
+      keep_decisions_(!options.output.decisions.empty()),
+      keep_recording_(!options.output.record.empty()),
+      statistics_(method.name(), method.pipeline().stages()),
+      decisions_({{"method", method.name()}, {"stages", nlohmann::json::array()}}) {
+  for (std::uint32_t stage = 0; stage < method.pipeline().stages(); ++stage)
+    decisions_["stages"].push_back(nlohmann::json::array());
+  host::Workload workload = make_workload(options);
+  host::ThreadedRunOptions threaded = options.threaded();
+  threaded.limits = method_.settings().limits;
+  if (options.emulated() && !options.delays().uses_average()) {
+    message_time_ = [delays = options.delays(), seed = options.seed](const MessageId& id) {
+      return std::optional(delays.draw(seed, id, Duration{0}));
+    };
+  }
+  if (keep_recording_ || message_time_) {
+    const MethodSettings& settings = method_.settings();
+    builder_ = std::make_unique<trace::RunBuilder>(trace::RecordedRun{
+        method_.name(), method_.pipeline(), settings.limits, settings.rules, options.launch_ahead});
+    threaded.recorders = builder_->recorders();
+  }
+  if (method_.adapts()) {
+    adaptation_ = std::make_unique<Adaptation>(
+        Adaptation{{}, {}, sim::Measurements(method_.pipeline()), method_.auto_hint(options.launch_ahead)});
+    if (!builder_) {
+      for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
+        adaptation_->own.emplace_back(Recorder::room_for_iteration(method_.pipeline(), stage));
+      for (Recorder& recorder : adaptation_->own) threaded.recorders.push_back(&recorder);
+    }
+    adaptation_->recorders = threaded.recorders;
+  }
+  run_ = std::make_unique<host::ThreadedRun>(
+      method_.pipeline(), [this](StageId stage) { return method_.policy(stage); }, std::move(workload),
+      threaded);
+}
+
+host::Workload MethodRun::make_workload(const RunOptions& options) {
+  if (!options.emulated()) {
+    model_ = std::make_unique<GptWorkload>(options, method_.pipeline());
+    return model_->workload();
+  }
+  host::Workload workload;
+  workload.task_time = [model = options.durations(), seed = options.seed,
+                        chunks = options.pipeline.chunks_per_stage](const Launch& launch) {
+    return model.draw(seed, launch.iteration, launch.task, launch.whole, chunks);
+  };
+  return workload;
+}
+
+void MethodRun::run(const Iteration& iteration, bool measure) {
+  const host::IterationReport report = run_or_leave(*run_, iteration);
+  if (adaptation_ && iteration.kind == IterationKind::Training) adapt();
+  if (measure) {
+    std::vector<std::span<const Decision>> logs;
+    for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
+      logs.push_back(run_->log(stage).decisions());
+    statistics_.add(iteration, report, logs);
+    if (keep_decisions_) keep_decisions();
+    if (builder_) builder_->keep(iteration, logs);
+  } else if (builder_) {
+    builder_->drop();
+  }
+  for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage) run_->log(stage).clear();
+}
+
+void MethodRun::adapt() {
+  adaptation_->measured.add(adaptation_->recorders);
+  for (Recorder& recorder : adaptation_->own) recorder.clear();
+  if (!adaptation_->hint.update(adaptation_->measured)) return;
+  for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
+    run_->rank_by(stage, adaptation_->hint.hints()[stage]);
+}
+
+void MethodRun::keep_decisions() {
+  for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage) {
+    for (const Decision& decision : run_->log(stage).decisions())
+      decisions_["stages"][stage].push_back(to_json(decision));
+  }
+}
+
+std::optional<double> MethodRun::loss() const {
+  return model_ ? std::optional(model_->loss()) : std::nullopt;
+}
+
+std::optional<trace::RecordedRun> MethodRun::recorded() const {
+  return keep_recording_ ? std::optional(builder_->run()) : std::nullopt;
+}
+
+std::optional<sim::Overhead> MethodRun::overhead() const {
+  if (!message_time_) return std::nullopt;
+  const trace::StartOverhead measured = trace::start_overhead(builder_->run(), message_time_);
+  const auto rounded = [](double seconds) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(0.0, seconds)));
+  };
+  // A message leaves when the end of its task has been dealt with.
+  const double task_s = measured.bound_by_stage.mean_s;
+  const double hop_s = measured.bound_by_message.count > 0 ? measured.bound_by_message.mean_s - task_s : 0;
+  return sim::Overhead{rounded(task_s), rounded(hop_s)};
+}
+
+std::optional<std::string> MethodRun::parameters_sha256() const {
+  return model_ ? std::optional(model_->parameters_sha256()) : std::nullopt;
+}
+
+}  // namespace sluice::tools
