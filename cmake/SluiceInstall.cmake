@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Sluice")
 
 install(DIRECTORY engine/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
-install(TARGETS sluice_core sluice_host sluice_sim sluice_trace EXPORT SluiceTargets)
+install(TARGETS sluice_core sluice_host sluice_sim sluice_adapt sluice_trace EXPORT SluiceTargets)
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
 
 # On its own, so that consumers without LibTorch need not find it.

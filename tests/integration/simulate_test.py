@@ -113,6 +113,18 @@ class Report(SluiceTest):
             start, end = run["iterations"]["rows"][0][-2:]
             self.assertAlmostEqual((end - start) / 1e9, makespan)
 
+    def test_auto_can_be_recorded(self):
+        run = ["simulate", *SIZES, *TIMES, "--seeds", SEEDS, "--methods", "bf,auto"]
+        alone = self.results(*run)["methods"][1]
+        recorded = self.results(*run, "--record", "run.json")["methods"][1]
+        self.assertEqual(recorded["makespans_s"], alone["makespans_s"])
+        run = json.loads((self.folder / "run.json").read_text())["runs"][1]
+        pairs = STAGES * MICROBATCHES
+        self.assertIn(len(run["tasks"]["rows"]), range(2 * pairs, 3 * pairs + 1))
+        self.assertEqual(len(run["decisions"]["rows"]), len(run["tasks"]["rows"]))
+        start, end = run["iterations"]["rows"][0][-2:]
+        self.assertAlmostEqual((end - start) / 1e9, recorded["makespans_s"][-1])
+
     def test_a_scenario_says_what_to_run_and_the_command_line_wins(self):
         (self.folder / "chain.toml").write_text(CHAIN)
         methods = self.results("simulate", "chain.toml")["methods"]
@@ -123,6 +135,38 @@ class Report(SluiceTest):
         self.assertEqual([method["name"] for method in methods], ["fb"])
         self.assertEqual(len(methods[0]["makespans_s"]), 1)
         self.assertGreater(methods[0]["makespan_s"], 0.015)
+
+    def test_the_times_of_a_recording_give_its_makespan(self):
+        link = '[link]\nlatency = "300us"\n'
+        (self.folder / "drawn.toml").write_text(CHAIN + "sigma = 0.4\n" + link)
+        more = ["--methods", "bf,bfw", "--seeds", 3, "--record", "run.json"]
+        drawn = self.results("simulate", "drawn.toml", *more)["methods"]
+        model = CHAIN[: CHAIN.index("[times]")]
+        for recorded in drawn:
+            trace = f'[times]\ntrace = "run.json#{recorded["name"]}"\n'
+            (self.folder / "traced.toml").write_text(model + trace + link)
+            more = ["--methods", recorded["name"], "--seeds", 2]
+            traced = self.results("simulate", "traced.toml", *more)["methods"][0]
+            # The last draw is the one recorded, and all there is to draw from.
+            self.assertEqual(traced["makespans_s"], [recorded["makespans_s"][-1]] * 2)
+            self.assertAlmostEqual(traced["compute_s"], traced["makespan_s"] - traced["blocked_s"])
+
+    def test_a_recording_of_another_pipeline_is_refused(self):
+        (self.folder / "chain.toml").write_text(CHAIN)
+        self.succeed("simulate", "chain.toml", "--record", "run.json")
+        (self.folder / "bad.json").write_text("{")
+        for trace, model in [
+            ("run.json", CHAIN.replace("microbatches = 4", "microbatches = 5")),
+            ("run.json", CHAIN.replace("stages = 2", "stages = 3")),
+            ("run.json#zb-h1", CHAIN),
+            ("missing.json", CHAIN),
+            ("bad.json", CHAIN),
+        ]:
+            with self.subTest(trace=trace):
+                model = model[: model.index("[times]")]
+                (self.folder / "traced.toml").write_text(f'{model}[times]\ntrace = "{trace}"\n')
+                self.refuse("times.trace: ", "simulate", "traced.toml")
+                self.refuse("(line 7)", "simulate", "traced.toml")
 
     def test_a_file_and_the_same_options_give_the_same(self):
         (self.folder / "same.toml").write_text(
@@ -179,6 +223,11 @@ class Refusals(SluiceTest):
             ("group-rule", *times, "--group-rule", "any"),
             ("group-rule", *times, "--group", 2, "--group-rule", "first-pick"),
             ("skew", *times, "--skew", "5ms"),
+            ("skew: needs a group", *times, "--skew", "uniform:5ms"),
+            ("group-rule: needs a group", *times, "--group-rule", "common"),
+            ("agreement-latency: needs a group", *times, "--agreement-latency", "1ms"),
+            ("emulate", "simulate", "--emulate", "f=0.1ns,b=2ms"),
+            ("needs 4 slots on stage 0, limit 1 gives 1", *times, "--methods", "1f1b", "--limit", 1),
             ("threads", *times, "--threads", 100000),
             ("replicas", *times, "--replicas", 100000),
             ("latency", *times, "--latency", "20"),

@@ -85,6 +85,14 @@ class Reading(TraceTest):
         self.assertAlmostEqual(sum(part["difference_s"] for part in diff["parts"]), diff["difference_s"])
         self.assertEqual(len(diff["tasks"]), 4)
 
+    def test_runs_of_one_method_are_told_apart_by_their_files(self):
+        self.record()
+        self.edit("again.json", lambda recording: None)
+        printed = self.succeed("trace", "diff", "run.json#bf", "again.json#bf")
+        self.assertRegex(printed, r"where, mean over stages +run\.json#bf +again\.json#bf +difference")
+        printed = self.succeed("trace", "diff", "run.json#1f1b", "run.json#bf")
+        self.assertRegex(printed, r"where, mean over stages +1f1b +bf +difference")
+
     def test_exports(self):
         recording = self.record()
         self.succeed("trace", "export", "run.json", "--chrome", "out.json", "--csv", "out.csv",
@@ -122,6 +130,23 @@ class WhatIf(TraceTest):
         self.assertEqual(tight["peak_in_flight"], [1] * STAGES)
         self.assertNotIn("error", tight)
 
+    def test_methods_on_other_places_do_not_fit(self):
+        self.succeed("simulate", "--emulate", "f=4ms,b=8ms,w=4ms", "--stages", 2, "--chunks-per-stage", 2,
+                     "--microbatches", 4, "--methods", "interleaved,bf,zb-v", "--record", "run.json")  # fmt: skip
+        methods = ("interleaved", "bf", "zb-v")
+        everything = {(a, b): (a == "zb-v") == (b == "zb-v") for a in methods for b in methods}
+        predictions = self.trace("whatif", "run.json", "--check")["predictions"]
+        fits = {
+            (each["recorded_method"], each["method"]): each["predicted_s"] is not None for each in predictions
+        }
+        self.assertEqual(fits, everything)
+        from_v = self.trace("whatif", "run.json#zb-v")["predictions"]
+        self.assertEqual([each["predicted_s"] is None for each in from_v], [True, True, False])
+        self.assertEqual(self.succeed("trace", "whatif", "run.json#zb-v").count("does not fit"), 2)
+        (asked,) = self.trace("whatif", "run.json#zb-v", "--methods", "bf")["predictions"]
+        self.assertIsNotNone(asked["predicted_s"])
+        self.assertNotIn("recorded_s", asked)
+
     def test_the_share_of_the_weight_gradient_counts(self):
         self.record(["1f1b"])
         by_share = [
@@ -158,7 +183,18 @@ class Replay(TraceTest):
         def clear(recording):
             recording["runs"][0]["decisions"]["rows"] = []
 
-        for name, change in (("drop", drop), ("swap", swap), ("clear", clear)):
+        def lose(recording):
+            recording["runs"][0]["lost"] = 3
+
+        def tighten(recording):
+            recording["runs"][0]["limits"] = [1] * STAGES
+
+        def share_a_slot(recording):
+            for row in recording["runs"][0]["decisions"]["rows"]:
+                row[6] = 0
+
+        faults = (drop, swap, clear, lose, tighten, share_a_slot)
+        for name, change in ((fault.__name__, fault) for fault in faults):
             with self.subTest(name):
                 self.edit("faulty.json", change)
                 for where in ((), ("--simulate",)):

@@ -1,19 +1,19 @@
-#include "sluice/sim/auto_hint.hpp"
+#include "sluice/adapt/auto_hint.hpp"
 
 #include <gtest/gtest.h>
 
 #include "sluice/host/delay_model.hpp"
 #include "sluice/host/duration_model.hpp"
 
-namespace sluice::sim {
+namespace sluice::adapt {
 namespace {
 
 /// A pipeline with late messages, one iteration of which is measured.
 class AutoHintTest : public testing::Test {
  protected:
-  [[nodiscard]] std::vector<StageSetup> setups(const Pipeline& pipeline, const std::string& hint,
-                                               std::uint32_t limit) {
-    std::vector<StageSetup> all;
+  [[nodiscard]] std::vector<sim::StageSetup> setups(const Pipeline& pipeline, const std::string& hint,
+                                                    std::uint32_t limit) {
+    std::vector<sim::StageSetup> all;
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
       DispatcherConfig config;
       config.rank = config.stage = stage;
@@ -23,25 +23,25 @@ class AutoHintTest : public testing::Test {
     return all;
   }
 
-  [[nodiscard]] Surroundings surroundings(std::uint32_t chunks_per_stage) const {
-    Surroundings around;
+  [[nodiscard]] sim::Surroundings surroundings(std::uint32_t chunks_per_stage) const {
+    sim::Surroundings around;
     around.task_time = [this, chunks_per_stage](const Launch& launch) {
       return times.draw(1, launch.iteration, launch.task, launch.whole, chunks_per_stage);
     };
-    around.message_delay = [this](const Transit& transit) { return late.draw(1, transit.id, {}); };
+    around.message_delay = [this](const sim::Transit& transit) { return late.draw(1, transit.id, {}); };
     return around;
   }
 
   [[nodiscard]] Duration makespan(const Pipeline& pipeline, const std::string& hint, std::uint32_t limit) {
     const auto per_stage = static_cast<std::uint32_t>(pipeline.chunks_of(0).size());
-    World world(pipeline, setups(pipeline, hint, limit), surroundings(per_stage));
+    sim::World world(pipeline, setups(pipeline, hint, limit), surroundings(per_stage));
     return world.run({1});
   }
 
   /// The second iteration, under what was found after the first.
   [[nodiscard]] Duration automatic(const Pipeline& pipeline, std::uint32_t limit) {
     const auto per_stage = static_cast<std::uint32_t>(pipeline.chunks_of(0).size());
-    std::vector<StageSetup> all = setups(pipeline, "bfw", limit);
+    std::vector<sim::StageSetup> all = setups(pipeline, "bfw", limit);
     std::vector<DispatcherConfig> configs;
     std::vector<Recorder> recorders;
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
@@ -51,7 +51,7 @@ class AutoHintTest : public testing::Test {
     std::vector<Recorder*> each;
     for (Recorder& recorder : recorders) each.push_back(&recorder);
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) all[stage].config.recorder = each[stage];
-    World world(pipeline, std::move(all), surroundings(per_stage));
+    sim::World world(pipeline, std::move(all), surroundings(per_stage));
     AutoHint hint(pipeline, configs);
     Measurements measured(pipeline);
     EXPECT_FALSE(hint.update(measured)) << "nothing is measured yet";
@@ -104,4 +104,4 @@ TEST_F(AutoHintTest, GivesEveryStageAHintOfAllItsTasks) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::adapt

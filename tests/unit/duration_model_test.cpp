@@ -70,6 +70,7 @@ TEST(DurationModel, RefusesMalformedTextAndNamesThePlace) {
       {"f=0x10ms,b=20ms", "`f` has the unknown unit `x10ms`"},
       {"f=0ms,b=20ms", "`f` must be positive"},
       {"f=-1ms,b=20ms", "`f` must be positive"},
+      {"f=0.1ns,b=20ms", "`f` must be at least 1 ns"},
       {"f=10ms,b=nanms", "`b` must be finite"},
       {"f=10ms,b=infs", "`b` must be finite"},
       {"f=10ms,b=1e400ms", "`b` is out of range"},

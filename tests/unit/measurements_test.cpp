@@ -1,4 +1,4 @@
-#include "sluice/sim/measurements.hpp"
+#include "sluice/adapt/measurements.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace sluice::sim {
+namespace sluice::adapt {
 namespace {
 
 class MeasurementsTest : public testing::Test {
@@ -108,4 +108,4 @@ TEST_F(MeasurementsTest, DriftIsHeldAgainstTheTimeOfAnAverageTask) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::adapt

@@ -15,8 +15,9 @@ void add_trace(CLI::App& app) {
   add_trace_whatif(*command);
   add_trace_replay(*command);
   command->footer(
-      "Recordings are written by `sluice train --record FILE` and `sluice compare --record FILE`. Of a file "
-      "with several methods, FILE#METHOD names one; the first is the default.\n"
+      "Recordings are written by `--record FILE` of `sluice train`, `sluice compare` and `sluice simulate`: "
+      "of a real run, or of a simulated one. Of a file with several methods, FILE#METHOD names one; the "
+      "first is the default.\n"
       "Example: sluice compare --emulate f=10ms,b=20ms,w=10ms --stages 8 --microbatches 32 --jitter "
       "tail:0.3,10 --methods 1f1b,bf --iterations 2 --record run.json\n"
       "         sluice trace diff 'run.json#1f1b' 'run.json#bf'");

@@ -2,9 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "command/trace_commands.hpp"
 #include "option/options.hpp"
@@ -114,11 +116,12 @@ void print(const trace::RunDiff& diff, const std::vector<Part>& parts, const std
   fmt::print("{} iterations: {} {:.1f} ms, {} {:.1f} ms, difference {:+.1f} ms ({:.2f}x)\n\n",
              diff.iterations.size(), a, 1e3 * seconds(diff.total_a), b, 1e3 * seconds(diff.total_b),
              1e3 * seconds(diff.total_b - diff.total_a), seconds(diff.total_a) / seconds(diff.total_b));
-  fmt::print("{:<26}  {:>12}  {:>12}  {:>12}\n", "where, mean over stages", a, b, "difference");
+  const std::size_t width = std::max({a.size(), b.size(), std::size_t{12}});
+  fmt::print("{:<26}  {:>{}}  {:>{}}  {:>12}\n", "where, mean over stages", a, width, b, width, "difference");
   for (const Part& part : parts) {
     if (part.a_s == 0 && part.b_s == 0) continue;
-    fmt::print("{:<26}  {:>9.1f} ms  {:>9.1f} ms  {:>+9.1f} ms\n", part.name, 1e3 * part.a_s, 1e3 * part.b_s,
-               1e3 * (part.b_s - part.a_s));
+    fmt::print("{:<26}  {:>{}.1f} ms  {:>{}.1f} ms  {:>+9.1f} ms\n", part.name, 1e3 * part.a_s, width - 3,
+               1e3 * part.b_s, width - 3, 1e3 * (part.b_s - part.a_s));
   }
   fmt::print("\n{:<32}  {:>5}  {:>21}  {:>21}  {:>12}\n", "tasks that differ most", "stage", "waited before",
              "took", "difference");
@@ -127,6 +130,13 @@ void print(const trace::RunDiff& diff, const std::vector<Part>& parts, const std
                name_of(each), each.stage, 1e3 * seconds(each.waited_a), 1e3 * seconds(each.waited_b),
                1e3 * seconds(each.took_a), 1e3 * seconds(each.took_b), 1e3 * seconds(each.difference()));
   }
+}
+
+/// What to call the two runs: by their methods, or where those are alike by their files too.
+std::pair<std::string, std::string> names_of(const TraceInput& input_a, const trace::RecordedRun& a,
+                                             const TraceInput& input_b, const trace::RecordedRun& b) {
+  if (a.method != b.method) return {a.method, b.method};
+  return {input_a.path + "#" + a.method, input_b.path + "#" + b.method};
 }
 
 void run_diff(const DiffOptions& options) {
@@ -141,7 +151,8 @@ void run_diff(const DiffOptions& options) {
   Parts parts(a.pipeline);
   parts.add(diff.stages_a, &Part::a_s);
   parts.add(diff.stages_b, &Part::b_s);
-  print(diff, parts.sorted(), a.method, b.method);
+  const auto [name_a, name_b] = names_of(input_a, a, input_b, b);
+  print(diff, parts.sorted(), name_a, name_b);
   write_json(options.json, to_json(diff, parts.sorted(), a.pipeline));
 }
 

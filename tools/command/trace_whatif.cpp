@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,12 +16,9 @@
 #include "report/trace_report.hpp"
 #include "run/what_if.hpp"
 #include "sluice/error.hpp"
-#include "sluice/host/duration_model.hpp"
 
 namespace sluice::tools {
 namespace {
-
-constexpr double kDefaultShare = 0.5;
 
 struct WhatIfOptions {
   std::string file;
@@ -28,7 +26,7 @@ struct WhatIfOptions {
   std::uint32_t limit = 0;
   std::string rules = "default";
   std::string accumulate = "order";
-  double weight_grad_share = kDefaultShare;
+  double weight_grad_share = kDefaultWeightGradShare;
   bool check = false;
   std::string json;
 };
@@ -40,12 +38,7 @@ double share_of(const WhatIfOptions& options, const CLI::App& command, const tra
       throw ConfigError("weight-grad-share", "must lie in 0 to 1");
     return options.weight_grad_share;
   }
-  const nlohmann::json settings = nlohmann::json::parse(recording.settings);
-  const auto emulate = settings.find("emulate");
-  if (emulate == settings.end() || !emulate->is_string()) return kDefaultShare;
-  const host::DurationModel model = host::DurationModel::parse(emulate->get<std::string>());
-  const auto whole = static_cast<double>(model.backward().count());
-  return whole > 0 ? static_cast<double>(model.weight_grad().count()) / whole : kDefaultShare;
+  return recorded_share(recording);
 }
 
 /// What bounds the recorded method, but for what the command line changes.
@@ -64,23 +57,37 @@ MethodSettings settings_for(const trace::RecordedRun& run, const WhatIfOptions& 
 /// A prediction beside what really happened, where that is on record.
 struct Compared {
   std::string from;
-  Prediction prediction;
+  std::string method;
+  /// None where the method was recorded on other places of the chunks than the run's.
+  std::optional<Prediction> prediction;
   std::optional<double> recorded_s;
 
   [[nodiscard]] std::optional<double> error() const {
-    if (!recorded_s || *recorded_s <= 0) return std::nullopt;
-    return prediction.total_seconds() / *recorded_s - 1;
+    if (!prediction || !recorded_s || *recorded_s <= 0) return std::nullopt;
+    return prediction->total_seconds() / *recorded_s - 1;
   }
 };
 
-std::optional<double> recorded_seconds(const trace::Recording& recording, const std::string& method) {
+/// The method's own run, if it was recorded.
+const trace::RecordedRun* recorded_as(const trace::Recording& recording, const std::string& method) {
   for (const trace::RecordedRun& run : recording.runs) {
-    if (run.method == method) return total_seconds(run);
+    if (run.method == method) return &run;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
-/// Each of the runs under each of the methods.
+/// The same chunks on the same stages: the tasks of one are those of the other.
+bool same_places(const Pipeline& a, const Pipeline& b) {
+  if (a.stages() != b.stages() || a.chunks() != b.chunks() || a.microbatches() != b.microbatches())
+    return false;
+  for (std::uint32_t chunk = 0; chunk < a.chunks(); ++chunk) {
+    if (a.stage_of(static_cast<Chunk>(chunk)) != b.stage_of(static_cast<Chunk>(chunk))) return false;
+  }
+  return std::equal(a.edges().begin(), a.edges().end(), b.edges().begin(), b.edges().end());
+}
+
+/// Each of the runs under each of the methods. A method that was recorded on other places of the chunks is
+/// left out, unless it was asked for by name from one run.
 std::vector<Compared> compare(const trace::Recording& recording,
                               const std::vector<const trace::RecordedRun*>& runs,
                               const std::vector<std::string>& methods, const WhatIfOptions& options,
@@ -88,14 +95,20 @@ std::vector<Compared> compare(const trace::Recording& recording,
   const double share = share_of(options, command, recording);
   const bool as_recorded =
       command.count("--limit") + command.count("--rules") + command.count("--accumulate") == 0;
+  const bool asked = !options.methods.empty() && !options.check;
   std::vector<Compared> results;
   ProgressBar bar("prediction", runs.size() * methods.size());
   for (const trace::RecordedRun* run : runs) {
     const RecordedTimes times(*run, share);
     for (const std::string& name : methods) {
-      const Method method(name, run->pipeline.with_split(false), settings_for(*run, options, command));
-      results.push_back({run->method, predict(*run, times, method),
-                         as_recorded ? recorded_seconds(recording, name) : std::nullopt});
+      const trace::RecordedRun* own = recorded_as(recording, name);
+      const bool fits = own == nullptr || same_places(own->pipeline, run->pipeline);
+      Compared& result = results.emplace_back(Compared{run->method, name, std::nullopt, std::nullopt});
+      if (fits || asked) {
+        const Method method(name, run->pipeline.with_split(false), settings_for(*run, options, command));
+        result.prediction = predict(*run, times, method);
+      }
+      if (as_recorded && own != nullptr && fits) result.recorded_s = total_seconds(*own);
       bar.show(results.size(), fmt::format("{} from {}", name, run->method));
     }
   }
@@ -105,12 +118,17 @@ std::vector<Compared> compare(const trace::Recording& recording,
 nlohmann::json to_json(const std::vector<Compared>& results) {
   nlohmann::json all = nlohmann::json::array();
   for (const Compared& each : results) {
-    nlohmann::json entry = {{"recorded_method", each.from},
-                            {"method", each.prediction.method},
-                            {"predicted_s", each.prediction.total_seconds()},
-                            {"iteration_seconds", each.prediction.iteration_seconds},
-                            {"bubble_fraction", each.prediction.bubble_fraction},
-                            {"peak_in_flight", each.prediction.peak_in_flight}};
+    nlohmann::json entry = {{"recorded_method", each.from}, {"method", each.method}};
+    if (!each.prediction) {
+      for (const char* name : {"predicted_s", "iteration_seconds", "bubble_fraction", "peak_in_flight"})
+        entry[name] = nullptr;
+      all.push_back(std::move(entry));
+      continue;
+    }
+    entry["predicted_s"] = each.prediction->total_seconds();
+    entry["iteration_seconds"] = each.prediction->iteration_seconds;
+    entry["bubble_fraction"] = each.prediction->bubble_fraction;
+    entry["peak_in_flight"] = each.prediction->peak_in_flight;
     if (each.recorded_s) entry["recorded_s"] = *each.recorded_s;
     if (each.error()) entry["error"] = *each.error();
     all.push_back(std::move(entry));
@@ -122,9 +140,13 @@ void print(const std::vector<Compared>& results, double recorded_s) {
   fmt::print("\n{:<14}  {:<14}  {:>12}  {:>8}  {:>7}  {:>12}  {:>7}\n", "recorded", "method", "predicted",
              "speed-up", "bubble", "really", "error");
   for (const Compared& each : results) {
-    fmt::print("{:<14}  {:<14}  {:>9.1f} ms  {:>7.2f}x  {:>6.1f}%", each.from, each.prediction.method,
-               1e3 * each.prediction.total_seconds(), recorded_s / each.prediction.total_seconds(),
-               100 * each.prediction.bubble_fraction);
+    if (!each.prediction) {
+      fmt::print("{:<14}  {:<14}  does not fit\n", each.from, each.method);
+      continue;
+    }
+    fmt::print("{:<14}  {:<14}  {:>9.1f} ms  {:>7.2f}x  {:>6.1f}%", each.from, each.method,
+               1e3 * each.prediction->total_seconds(), recorded_s / each.prediction->total_seconds(),
+               100 * each.prediction->bubble_fraction);
     if (each.recorded_s) fmt::print("  {:>9.1f} ms", 1e3 * *each.recorded_s);
     if (each.error()) fmt::print("  {:>+6.1f}%", 100 * *each.error());
     fmt::print("\n");
@@ -179,7 +201,8 @@ void add_trace_whatif(CLI::App& trace) {
   command->add_option("--json", options->json, "Write the results as JSON");
   command->footer(
       "Message times are those from sending to noticing, with what the transport adds; tasks are as long as "
-      "they were. Speed-ups are over the recorded run.\n"
+      "they were. Speed-ups are over the recorded run. A method that was recorded on another placement of "
+      "the chunks does not fit a run: it is listed, but not predicted.\n"
       "Examples: sluice trace whatif run.json --methods 1f1b,bf,bfw\n"
       "          sluice trace whatif 'run.json#1f1b' --methods bf --limit 8\n"
       "          sluice trace whatif run.json --check");

@@ -6,16 +6,18 @@ Adaptation::Adaptation(const Method& method, std::uint32_t depth, sim::GroupSett
                        std::vector<sim::StageSetup>& setups)
     : measured_(method.pipeline()), hint_(method.auto_hint(depth, group)) {
   for (StageId stage = 0; stage < method.pipeline().stages(); ++stage) {
-    recorders_.push_back(std::make_unique<Recorder>(Recorder::room_for_iteration(method.pipeline(), stage)));
-    setups[stage].config.recorder = recorders_.back().get();
+    Recorder*& recorder = setups[stage].config.recorder;
+    if (recorder == nullptr) {
+      const std::size_t room = Recorder::room_for_iteration(method.pipeline(), stage);
+      recorder = own_.emplace_back(std::make_unique<Recorder>(room)).get();
+    }
+    recorders_.push_back(recorder);
   }
 }
 
 void Adaptation::update(sim::World& world) {
-  std::vector<Recorder*> recorders;
-  for (const auto& each : recorders_) recorders.push_back(each.get());
-  measured_.add(recorders);
-  for (Recorder* each : recorders) each->clear();
+  measured_.add(recorders_);
+  for (Recorder* each : recorders_) each->clear();
   if (hint_.update(measured_)) rank(world);
 }
 

@@ -187,7 +187,7 @@ Method::Method(const Plan& plan, const Pipeline& pipeline, const MethodSettings&
   if (plan.kind == Plan::Kind::Schedule && settings.limit_given) check_limits(*schedule);
 }
 
-sim::AutoHint Method::auto_hint(std::uint32_t depth, sim::GroupSettings group) const {
+adapt::AutoHint Method::auto_hint(std::uint32_t depth, sim::GroupSettings group) const {
   std::vector<DispatcherConfig> configs;
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) configs.push_back(config(stage));
   return {pipeline_, std::move(configs), depth, group};
@@ -224,11 +224,8 @@ void Method::check_limits(const Schedule& schedule) const {
     const std::uint32_t peak = schedule.peak_in_flight(pipeline_, stage);
     const std::uint32_t allowed = Backpressure(pipeline_, stage, limit, settings_.rules).credits();
     if (peak <= allowed) continue;
-    throw ConfigError(
-        "limit",
-        fmt::format(
-            "schedule {} holds {} microbatches in flight on stage {}, more than the {} that {} allows", name_,
-            peak, stage, allowed, limit));
+    throw ConfigError("limit", fmt::format("schedule {} needs {} slots on stage {}, limit {} gives {}", name_,
+                                           peak, stage, limit, allowed));
   }
 }
 

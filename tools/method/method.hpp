@@ -7,7 +7,7 @@
 
 #include "sluice/dispatcher.hpp"
 #include "sluice/pipeline.hpp"
-#include "sluice/sim/auto_hint.hpp"
+#include "sluice/adapt/auto_hint.hpp"
 
 namespace sluice::tools {
 
@@ -60,7 +60,7 @@ class Method {
   /// The hint is to be ranked anew between iterations: `auto_hint` says how.
   [[nodiscard]] bool adapts() const noexcept { return adapts_; }
   /// @param depth launched tasks a device holds at once
-  [[nodiscard]] sim::AutoHint auto_hint(std::uint32_t depth, sim::GroupSettings group = {}) const;
+  [[nodiscard]] adapt::AutoHint auto_hint(std::uint32_t depth, sim::GroupSettings group = {}) const;
   [[nodiscard]] const Pipeline& pipeline() const noexcept { return pipeline_; }
   [[nodiscard]] const MethodSettings& settings() const noexcept { return settings_; }
   [[nodiscard]] const Policy& policy(StageId stage) const { return policies_[stage]; }

@@ -13,7 +13,10 @@
 
 #include "option/options.hpp"
 #include "option/toml_reader.hpp"
+#include "option/trace_input.hpp"
 #include "option/units.hpp"
+#include "run/recorded_scenario.hpp"
+#include "run/what_if.hpp"
 #include "sluice/error.hpp"
 
 namespace sluice::tools {
@@ -26,14 +29,19 @@ constexpr std::uint64_t kLongestFile = 64U << 20U;
 constexpr double kLargestBandwidth = 1e15;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50U;
 
+/// What an error says after the name of its field.
+std::string reason_of(const ConfigError& error) {
+  const std::string_view what = error.what();
+  return std::string(what.substr(std::min(what.size(), error.field().size() + 2)));
+}
+
 /// Runs what may refuse a field of its own, and says where in the file that was.
 template <typename Function>
 auto located(const TomlReader& reader, std::string_view key, Function function) {
   try {
     return function();
   } catch (const ConfigError& error) {
-    const std::string_view what = error.what();
-    reader.refuse(key, std::string(what.substr(std::min(what.size(), error.field().size() + 2))));
+    reader.refuse(key, reason_of(error));
   }
 }
 
@@ -139,9 +147,23 @@ void read_chunks(TomlReader& file, sim::Scenario& scenario) {
   }
 }
 
-void read_times(TomlReader& file, sim::Scenario& scenario) {
+TraceTimes read_trace(const TomlReader& file, TomlReader& table) {
+  TraceTimes trace{*table.text("trace"), table.line("trace")};
+  for (const char* key : {"forward", "backward", "weight-grad", "scale", "sigma", "spread"}) {
+    if (table.has(key)) table.refuse(key, "has no meaning beside trace");
+  }
+  for (const char* key : {"chunks", "sizes"}) {
+    if (file.has(key)) file.refuse(key, "has no meaning beside times.trace");
+  }
+  table.finish();
+  return trace;
+}
+
+/// @returns where the times come from, if they stand elsewhere
+std::optional<TraceTimes> read_times(TomlReader& file, sim::Scenario& scenario) {
   auto table = file.table("times");
   if (!table) file.missing("times");
+  if (table->has("trace")) return read_trace(file, *table);
   const GivenTimes given(*table);
   if (!given.forward_ns) table->missing("forward");
   if (!given.backward_ns) table->missing("backward");
@@ -153,6 +175,7 @@ void read_times(TomlReader& file, sim::Scenario& scenario) {
     scenario.times[chunk] = stage.per_chunk(static_cast<std::uint32_t>(beside));
   }
   read_chunks(file, scenario);
+  return std::nullopt;
 }
 
 void read_sizes(TomlReader& file, sim::Scenario& scenario) {
@@ -186,6 +209,10 @@ void read_link(TomlReader& table, sim::Link& link) {
   if (const auto ns = table.nanoseconds("latency")) link.latency = Duration(std::llround(*ns));
   if (const auto bandwidth = table.number("bandwidth", 0, kLargestBandwidth)) link.bandwidth = *bandwidth;
   if (const auto bytes = table.whole("bytes", 0, kMostBytes)) link.bytes = *bytes;
+  if (link.wire_ns() > std::chrono::duration<double, std::nano>(kLongestTime).count()) {
+    table.refuse(table.has("bandwidth") ? "bandwidth" : "bytes",
+                 fmt::format("makes a message of {} bytes take more than 10 minutes", link.bytes));
+  }
   if (const auto jitter = table.text("jitter"))
     link.jitter = located(table, "jitter", [&] { return host::DelayModel::parse(*jitter); });
 }
@@ -267,6 +294,30 @@ void read_settings(TomlReader& file, sim::Scenario& scenario) {
     scenario.nominal_compute = nominal_compute(scenario.times);
 }
 
+/// Says where in the file the field at fault stands.
+void validate(TomlReader& file, const sim::Scenario& scenario) {
+  try {
+    scenario.validate();
+  } catch (const ConfigError& error) {
+    const auto group = file.table("group");
+    if (group && error.field() == "group-rule") group->refuse("rule", reason_of(error));
+    if (file.has(error.field())) file.refuse(error.field(), reason_of(error));
+    throw;
+  }
+}
+
+/// Loads the recording and gives its times to the scenario.
+void load_trace(const std::filesystem::path& folder, const TraceTimes& trace, sim::Scenario& scenario) {
+  try {
+    const TraceInput input = TraceInput::parse((folder / trace.input).string());
+    const trace::Recording recording = load_recording(input.path);
+    use_recorded_times(scenario, select_run(recording, input), recorded_share(recording));
+    if (scenario.nominal_compute) scenario.nominal_compute = nominal_compute(scenario.times);
+  } catch (const ConfigError& error) {
+    throw ConfigError("times.trace", fmt::format("{} (line {})", error.what(), trace.line));
+  }
+}
+
 }  // namespace
 
 sim::Skew parse_skew(const std::string& field, std::string_view text) {
@@ -288,8 +339,8 @@ Duration nominal_compute(const std::vector<host::DurationModel>& times) {
 ScenarioFile parse_scenario(std::string_view text, const std::string& source) {
   const toml::table table = parse_toml(text, source);
   TomlReader file(table, "");
-  ScenarioFile result{sim::Scenario(read_pipeline(file)), {}, {}};
-  read_times(file, result.scenario);
+  ScenarioFile result{sim::Scenario(read_pipeline(file)), {}, {}, {}};
+  result.trace = read_times(file, result.scenario);
   read_sizes(file, result.scenario);
   read_links(file, result.scenario);
   read_group(file, result.scenario);
@@ -301,7 +352,7 @@ ScenarioFile parse_scenario(std::string_view text, const std::string& source) {
   (void)file.table("published");
   (void)file.table("fit");
   file.finish();
-  result.scenario.validate();
+  validate(file, result.scenario);
   return result;
 }
 
@@ -317,7 +368,9 @@ ScenarioFile read_scenario(const std::string& path) {
     if (text.size() > kLongestFile) throw ConfigError("scenario", path + " has more than 64 MiB");
   }
   if (file.bad()) throw ConfigError("scenario", "cannot read " + path);
-  return parse_scenario(text, path);
+  ScenarioFile result = parse_scenario(text, path);
+  if (result.trace) load_trace(std::filesystem::path(path).parent_path(), *result.trace, result.scenario);
+  return result;
 }
 
 }  // namespace sluice::tools

@@ -66,6 +66,15 @@ void apply_run(const PipelineOptions& run, const CLI::App& command, sim::Scenari
   }
 }
 
+/// They would do nothing: one rank agrees with nobody.
+void refuse_without_a_group(const CLI::App& command, const sim::Scenario& scenario) {
+  if (scenario.group.size != 1) return;
+  for (const char* option : {"--group-rule", "--agreement-latency", "--skew"}) {
+    if (given(command, option))
+      throw ConfigError(std::string(option).substr(2), "needs a group of at least 2 ranks (--group)");
+  }
+}
+
 void apply_surroundings(const SimulateOptions& options, const CLI::App& command, sim::Scenario& scenario) {
   if (given(command, "--group")) scenario.group.size = options.group;
   if (given(command, "--group-rule")) {
@@ -79,6 +88,7 @@ void apply_surroundings(const SimulateOptions& options, const CLI::App& command,
   if (given(command, "--agreement-latency"))
     scenario.group.latency = parse_duration("agreement-latency", options.agreement_latency);
   if (given(command, "--skew")) scenario.skew = parse_skew("skew", options.skew);
+  refuse_without_a_group(command, scenario);
   if (given(command, "--replicas")) scenario.replicas = options.replicas;
   if (given(command, "--overhead")) scenario.overhead = parse_overhead(options.overhead);
   if (given(command, "--latency")) {
@@ -204,7 +214,7 @@ Simulation prepare(SimulateOptions& options, const CLI::App& command) {
     options.run.set_limits(command);
   }
   ScenarioFile read =
-      from_file ? read_scenario(options.file) : ScenarioFile{emulated_scenario(options.run), {}, {}};
+      from_file ? read_scenario(options.file) : ScenarioFile{emulated_scenario(options.run), {}, {}, {}};
   if (!read.methods.empty() && !given(command, "--methods")) options.methods = read.methods;
   if (read.seeds && !given(command, "--seeds")) options.seeds = *read.seeds;
   if (options.threads > kMostThreads)

@@ -40,6 +40,11 @@ std::string TomlReader::field(std::string_view key) const {
   return path_.empty() ? printable(key) : path_ + "." + printable(key);
 }
 
+std::size_t TomlReader::line(std::string_view key) const {
+  const toml::node* node = table_->get(key);
+  return (node != nullptr ? *node : *table_).source().begin.line;
+}
+
 void TomlReader::refuse(std::string_view key, const std::string& reason) const {
   const toml::node* node = table_->get(key);
   refuse_node(node != nullptr ? *node : *table_, field(key), reason);

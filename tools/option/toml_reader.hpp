@@ -52,6 +52,9 @@ class TomlReader {
   [[nodiscard]] std::optional<TomlReader> table(std::string_view key);
   [[nodiscard]] std::vector<TomlReader> tables(std::string_view key);
 
+  /// Of the key in the file, or of the table if it is not there.
+  [[nodiscard]] std::size_t line(std::string_view key) const;
+
   /// @throws ConfigError naming the first key that nobody has asked for
   void finish() const;
   [[noreturn]] void refuse(std::string_view key, const std::string& reason) const;

@@ -51,7 +51,7 @@ MethodRun::MethodRun(const RunOptions& options, const Method& method)
   }
   if (method_.adapts()) {
     adaptation_ = std::make_unique<Adaptation>(
-        Adaptation{{}, {}, sim::Measurements(method_.pipeline()), method_.auto_hint(options.launch_ahead)});
+        Adaptation{{}, {}, adapt::Measurements(method_.pipeline()), method_.auto_hint(options.launch_ahead)});
     if (!builder_) {
       for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
         adaptation_->own.emplace_back(Recorder::room_for_iteration(method_.pipeline(), stage));

@@ -11,7 +11,7 @@
 #include "run/gpt_workload.hpp"
 #include "run/run_statistics.hpp"
 #include "sluice/host/threaded_run.hpp"
-#include "sluice/sim/auto_hint.hpp"
+#include "sluice/adapt/auto_hint.hpp"
 #include "sluice/trace/run_builder.hpp"
 #include "sluice/trace/run_summary.hpp"
 
@@ -50,8 +50,8 @@ class MethodRun {
   struct Adaptation {
     std::vector<Recorder> own;
     std::vector<Recorder*> recorders;
-    sim::Measurements measured;
-    sim::AutoHint hint;
+    adapt::Measurements measured;
+    adapt::AutoHint hint;
   };
 
   Method method_;

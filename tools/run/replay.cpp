@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "run/slot_check.hpp"
 #include "run/what_if.hpp"
 #include "sluice/error.hpp"
 #include "sluice/host/threaded_run.hpp"
@@ -129,6 +130,8 @@ Replayed replay_in_simulator(const RecordedRun& run, const RecordedTimes& times,
 }  // namespace
 
 void check_replayable(const RecordedRun& run) {
+  if (run.lost > 0)
+    throw ConfigError("replay", fmt::format("the recording lost {} events, so its log has gaps", run.lost));
   const bool empty =
       std::all_of(run.decisions.begin(), run.decisions.end(), [](const auto& log) { return log.empty(); });
   if (empty) throw ConfigError("replay", "the recording holds no decisions");
@@ -141,6 +144,7 @@ void check_replayable(const RecordedRun& run) {
   }
   for (StageId stage = 0; stage < run.pipeline.stages(); ++stage)
     (void)Policy::replay(run.decisions[stage], run.pipeline, stage);
+  check_slots(run);
 }
 
 Replayed replay(const RecordedRun& run, ReplayOn on, const std::function<void(std::size_t)>& on_iteration) {

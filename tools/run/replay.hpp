@@ -22,9 +22,10 @@ struct Replayed {
   std::vector<double> iteration_seconds;
 };
 
-/// Makes sure that the run's decision log can be executed: every iteration runs each task once, on its stage,
-/// and no stage waits for ever.
-/// @throws ConfigError naming `replay`, the iteration, and rank and position of the first mismatch
+/// Makes sure that the run's decision log can be executed: nothing of it was lost, every iteration runs each
+/// task once, on its stage, no stage waits for ever, and the microbatches in flight fit the limit and the
+/// slots.
+/// @throws ConfigError naming `replay`, and stage or rank and position of the first mismatch
 void check_replayable(const trace::RecordedRun& run);
 
 /// Executes the decision log on devices that take as long as they did, and makes sure that what ran is what

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "method/adaptation.hpp"
 #include "run/simulation.hpp"
 #include "sluice/error.hpp"
+#include "sluice/host/duration_model.hpp"
 #include "sluice/trace/run_summary.hpp"
 
 namespace sluice::tools {
@@ -92,16 +94,15 @@ void RecordedTimes::read_shares(double otherwise) {
     shares_.push_back(backward[chunk] > 0 ? weight_grad[chunk] / backward[chunk] : otherwise);
 }
 
-Duration RecordedTimes::task(const Launch& launch) const {
-  const Task& task = launch.task;
+Duration RecordedTimes::task(std::uint64_t iteration, const Task& task, bool whole) const {
   const Times& times =
-      tasks_[(iteration_at(launch.iteration) * chunks_ + task.chunk) * microbatches_ + task.microbatch];
+      tasks_[(iteration_at(iteration) * chunks_ + task.chunk) * microbatches_ + task.microbatch];
   const double share = shares_[task.chunk];
   switch (task.pass) {
     case Pass::Forward:
       return times.forward;
     case Pass::Backward:
-      if (launch.whole) return times.whole ? times.backward : times.backward + times.weight_grad;
+      if (whole) return times.whole ? times.backward : times.backward + times.weight_grad;
       return times.whole ? scaled(times.backward, 1 - share) : times.backward;
     case Pass::WeightGrad:
       return times.whole ? scaled(times.backward, share) : times.weight_grad;
@@ -114,6 +115,15 @@ Duration RecordedTimes::message(const MessageId& id) const {
                     static_cast<std::size_t>(id.direction)) *
                        microbatches_ +
                    id.microbatch];
+}
+
+double recorded_share(const trace::Recording& recording) {
+  const nlohmann::json settings = nlohmann::json::parse(recording.settings);
+  const auto emulate = settings.find("emulate");
+  if (emulate == settings.end() || !emulate->is_string()) return kDefaultWeightGradShare;
+  const host::DurationModel model = host::DurationModel::parse(emulate->get<std::string>());
+  const auto whole = static_cast<double>(model.backward().count());
+  return whole > 0 ? static_cast<double>(model.weight_grad().count()) / whole : kDefaultWeightGradShare;
 }
 
 double Prediction::total_seconds() const {

@@ -21,7 +21,12 @@ class RecordedTimes {
   /// @throws ConfigError naming `tasks` or `messages` if the run is not complete
   RecordedTimes(const trace::RecordedRun& run, double weight_grad_share);
 
-  [[nodiscard]] Duration task(const Launch& launch) const;
+  /// @param iteration recorded
+  /// @param whole for a backward: the weight gradient is part of it
+  [[nodiscard]] Duration task(std::uint64_t iteration, const Task& task, bool whole) const;
+  [[nodiscard]] Duration task(const Launch& launch) const {
+    return task(launch.iteration, launch.task, launch.whole);
+  }
   /// From its being sent to its payload lying in the slot, without the wait for one.
   [[nodiscard]] Duration message(const MessageId& id) const;
   /// Mean time from the end of a task to the start of the next one that was ready: what the runtime adds.
@@ -57,6 +62,12 @@ class RecordedTimes {
 /// @param times outlives the surroundings
 [[nodiscard]] sim::Surroundings recorded_surroundings(const trace::RecordedRun& run,
                                                       const RecordedTimes& times);
+
+/// Part of a whole backward that is the weight gradient, where nothing tells.
+inline constexpr double kDefaultWeightGradShare = 0.5;
+
+/// Part of a whole backward that is the weight gradient, as far as the settings of the recording tell.
+[[nodiscard]] double recorded_share(const trace::Recording& recording);
 
 /// A run of one method on recorded times.
 struct Prediction {

@@ -12,7 +12,9 @@ std::uint8_t bit(Pass pass) { return static_cast<std::uint8_t>(1U << static_cast
 
 std::uint32_t credits_under(const Rules& rules, std::uint32_t limit, const StageTasks& tasks) {
   if (!rules.bounded_admission) return tasks.size();
-  return tasks.chunks() == 1 ? limit : limit + tasks.chunks();
+  // More than there are pairs is never used.
+  const std::uint64_t credits = std::uint64_t{limit} + (tasks.chunks() == 1 ? 0 : tasks.chunks());
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(credits, tasks.size()));
 }
 
 }  // namespace
@@ -40,12 +42,13 @@ void Backpressure::divide(const Pipeline& pipeline) {
   std::uint64_t all = 0;
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position)
     all += hops[tasks_.chunk_at(position)] + 1;
+  const std::uint64_t limit = std::min(limit_, tasks_.size());
   std::uint64_t weight = 0;
   std::uint32_t given = 0;
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
     weight += hops[tasks_.chunk_at(position)] + 1;
     const auto up_to_here =
-        static_cast<std::uint32_t>((2 * weight * limit_ + all) / std::max<std::uint64_t>(2 * all, 1));
+        static_cast<std::uint32_t>((2 * weight * limit + all) / std::max<std::uint64_t>(2 * all, 1));
     shares_.push_back(up_to_here - given);
     given = up_to_here;
   }

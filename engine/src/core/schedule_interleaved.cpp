@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "alternate.hpp"
 #include "require_placement.hpp"
+#include "sluice/error.hpp"
 #include "sluice/schedule.hpp"
 
 namespace sluice {
@@ -47,7 +49,13 @@ Schedule Schedule::interleaved(const Pipeline& pipeline) {
         }));
   }
   Schedule schedule("interleaved", std::move(orders));
-  schedule.validate(pipeline);
+  // What may be wrong with it depends on the number of microbatches alone.
+  if (!schedule.faults(pipeline).empty()) {
+    throw ConfigError("microbatches", "interleaved deadlocks with " +
+                                          std::to_string(pipeline.microbatches()) + " microbatches on " +
+                                          std::to_string(stages) + " stages of " + std::to_string(chunks) +
+                                          " chunks; a multiple of the stages always works");
+  }
   return schedule;
 }
 

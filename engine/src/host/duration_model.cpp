@@ -51,6 +51,7 @@ double nanoseconds(std::string_view key, std::string_view text) {
     if (unit != known.name) continue;
     const double ns = value * known.ns;
     if (ns <= 0) refuse(quoted(key) + " must be positive, not " + quoted(text));
+    if (ns < 1) refuse(quoted(key) + " must be at least 1 ns, not " + quoted(text));
     if (ns > kLongestNs) refuse(quoted(key) + " must be at most 10 minutes, not " + quoted(text));
     return ns;
   }

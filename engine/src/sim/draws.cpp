@@ -23,10 +23,8 @@ Draws::Draws(const Scenario& scenario, std::uint32_t replica)
   for (std::uint32_t i = 0; i < scenario.sizes.size(); ++i) {
     for (const Chunk chunk : scenario.sizes[i].chunks) size_of_[chunk] = i;
   }
-  for (const Link& link : scenario.links) {
-    const double wire_ns = link.bandwidth > 0 ? static_cast<double>(link.bytes) / link.bandwidth * 1e9 : 0;
-    fixed_delays_.push_back(link.latency + Duration(std::llround(wire_ns)));
-  }
+  for (const Link& link : scenario.links)
+    fixed_delays_.push_back(link.latency + Duration(std::llround(link.wire_ns())));
 }
 
 double Draws::size(std::uint64_t iteration, const Task& task) const {

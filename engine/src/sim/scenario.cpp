@@ -31,7 +31,7 @@ void check_link(const std::string& field, const Link& link) {
   check_delay(field + ".latency", link.latency);
   if (!(link.bandwidth >= 0) || std::isinf(link.bandwidth))
     throw ConfigError(field + ".bandwidth", "must be a number of bytes per second, 0 for without bound");
-  if (link.bandwidth > 0 && static_cast<double>(link.bytes) / link.bandwidth * 1e9 > kLongestDelayNs)
+  if (link.wire_ns() > kLongestDelayNs)
     throw ConfigError(field + ".bytes", "take more than 10 minutes at this bandwidth");
 }
 
@@ -69,7 +69,7 @@ Scenario::Scenario(Pipeline model)
 void Scenario::validate() const {
   if (pipeline.split_backward()) throw ConfigError("pipeline", "a scenario leaves the split to the methods");
   if (std::uint64_t{pipeline.chunks()} * pipeline.microbatches() * kPasses > kMostTasks)
-    throw ConfigError("microbatches", "the pipeline would have more than 2^28 tasks");
+    throw ConfigError("microbatches", "the pipeline would have more than 2^25 tasks");
   check_length("times", times.size(), pipeline.chunks(), "chunks");
   check_length("links", links.size(), pipeline.edges().size(), "edges");
   check_length("limit", limits.size(), pipeline.stages(), "stages");

@@ -232,7 +232,7 @@ RecordedRun read_run(const Entry& entry) {
   Pipeline pipeline = read_pipeline(entry.at("pipeline"));
   std::vector<std::uint32_t> limits = read_limits(entry.at("limits"), pipeline.stages());
   RecordedRun run{method, std::move(pipeline), std::move(limits), read_rules(entry.at("rules"))};
-  run.launch_ahead = static_cast<std::uint32_t>(entry.at("launch_ahead").number(1, kMost32));
+  run.launch_ahead = static_cast<std::uint32_t>(entry.at("launch_ahead").number(1, kMostLaunchAhead));
   run.lost = entry.at("lost").number(0, kMost64);
   TableReader(entry, run).read();
   return run;

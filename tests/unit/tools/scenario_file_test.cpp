@@ -125,6 +125,39 @@ hop = "20us"
   EXPECT_EQ(scenario.nominal_compute, 6250us);
 }
 
+constexpr std::string_view kTraced = R"(microbatches = 8
+[pipeline]
+stages = 3
+[times]
+trace = "run.json#bf"
+)";
+
+TEST(ScenarioFile, ARecordingIsNamedAndNotOpened) {
+  const ScenarioFile file = parse_scenario(kTraced, "test.toml");
+  ASSERT_TRUE(file.trace);
+  EXPECT_EQ(file.trace->input, "run.json#bf");
+  EXPECT_EQ(file.trace->line, 5U);
+  EXPECT_FALSE(file.scenario.recorded_time);
+}
+
+TEST(ScenarioFile, ARecordingStandsAlone) {
+  const auto field_of = [](const std::string& more) -> std::string {
+    try {
+      (void)parse(std::string(kTraced) + more);
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("line "));
+      return error.field();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(field_of(""), "accepted");
+  for (const char* key : {"forward", "backward", "weight-grad", "scale", "sigma", "spread"})
+    EXPECT_EQ(field_of(std::string(key) + " = 1"), std::string("times.") + key);
+  EXPECT_EQ(field_of("[[chunks]]\nchunk = 0"), "chunks");
+  EXPECT_EQ(field_of("[[sizes]]\nchunks = [0]\nsigma = 1"), "sizes");
+  EXPECT_EQ(field_of("trance = 1"), "times.trance");
+}
+
 TEST(ScenarioFile, EveryTopology) {
   const auto of = [](const std::string& table) {
     return parse("microbatches = 2\n[pipeline]\n" + table + "\n[times]\nforward='1ms'\nbackward='2ms'\n")
@@ -207,12 +240,18 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"", "[[links]]\nedge = [0, 1]\n[[links]]\nedge = [0, 1]", "links[1].edge", "given twice"},
         Malformed{"", "[link]\nbandwidth = -1", "link.bandwidth", "number in 0 to"},
         Malformed{"", "[link]\nbytes = 9223372036854775807", "link.bytes", "whole number"},
-        Malformed{"", "[link]\nbandwidth = 1\nbytes = 1000000", "links[0].bytes", "more than 10 minutes"},
+        Malformed{"", "[link]\nbandwidth = 1\nbytes = 1000000", "link.bandwidth",
+                  "more than 10 minutes (line 9)"},
+        Malformed{"", "[link]\nbandwidth = 1\n[[links]]\nedge = [0, 1]\nbytes = 1000000", "links[0].bytes",
+                  "more than 10 minutes (line 12)"},
         Malformed{"", "[link]\njitter = 'j4'", "link.jitter", "must be j0"},
         Malformed{"", "[group]\nrule = 'common'", "group.size", "is missing"},
         Malformed{"", "[group]\nsize = 65", "group.size", "1 to 64"},
         Malformed{"", "[group]\nsize = 2\nskew = '5ms'", "group.skew", "exponential:MEAN"},
-        Malformed{"", "[group]\nsize = 2\nrule = 'first-pick'", "group-rule", "rules = paper"},
+        Malformed{"", "[group]\nsize = 2\nrule = 'first-pick'", "group.rule",
+                  "may never name the same one (line 11)"},
+        Malformed{"", "trace = 'run.json'", "times.forward", "no meaning beside trace (line 6)"},
+
         Malformed{"", "[overhead]\ntask = '11h'", "overhead.task", "not a time such as"},
         Malformed{"limit = 0", "", "limit", "whole number in 1 to"},
         Malformed{"limit = [1, 2]", "", "limit", "2 entries for 3 stages"},

@@ -33,6 +33,11 @@ struct Link {
   /// Of one message.
   std::uint64_t bytes = 0;
   host::DelayModel jitter;
+
+  /// Nanoseconds of `bytes` at `bandwidth`.
+  [[nodiscard]] double wire_ns() const noexcept {
+    return bandwidth > 0 ? static_cast<double>(bytes) / bandwidth * 1e9 : 0;
+  }
 };
 
 /// By how much later than the others each rank of a group sees a message: a draw a rank and message.
@@ -51,7 +56,7 @@ struct Skew {
 struct Scenario {
   static constexpr std::uint32_t kMostReplicas = 1024;
   static constexpr std::uint32_t kLargestGroup = 64;
-  static constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 28U;
+  static constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 25U;
 
   /// Zero times, free links, the default limit.
   /// @param model with backwards that are not split

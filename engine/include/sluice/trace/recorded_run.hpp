@@ -15,6 +15,10 @@
 
 namespace sluice::trace {
 
+/// Launched tasks a device of a recorded run may have held at once.
+inline constexpr std::uint32_t kMostLaunchAhead = 64;
+
+/// When one iteration ran, on all ranks.
 struct RecordedIteration {
   Iteration iteration;
   Time start{};
@@ -27,6 +31,7 @@ struct RecordedIteration {
   }
 };
 
+/// One task's run on its stage's device. Its times rise from one to the next.
 struct RecordedTask {
   Task task;
   std::uint64_t iteration = 0;
@@ -75,7 +80,7 @@ struct RecordedRun {
   /// One a stage.
   std::vector<std::uint32_t> limits;
   Rules rules{};
-  /// Launched tasks a device held at once, the running one included.
+  /// Launched tasks a device held at once, the running one included; at most kMostLaunchAhead.
   std::uint32_t launch_ahead = 1;
   /// Events that the recorders could not keep: parts of the run are missing.
   std::uint64_t lost = 0;
@@ -95,8 +100,9 @@ struct Recording {
   std::vector<RecordedRun> runs;
 };
 
-/// The stage that sends the message, and the one that receives it.
+/// The stage that sends the message.
 [[nodiscard]] StageId sender(const Pipeline& pipeline, const MessageId& id);
+/// The stage that receives the message.
 [[nodiscard]] StageId receiver(const Pipeline& pipeline, const MessageId& id);
 
 /// `activations 1 -> 2` or `gradients 2 -> 1`, with the chunks at its ends.

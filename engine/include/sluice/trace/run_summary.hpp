@@ -38,6 +38,7 @@ using MessageTime = std::function<std::optional<Duration>(const MessageId&)>;
 ///        what it took longer is overhead; where not, when it was recorded to be in its slot
 [[nodiscard]] StartOverhead start_overhead(const RecordedRun& run, const MessageTime& message_time = {});
 
+/// How long the messages of one edge took in one direction, over all iterations.
 struct EdgeSummary {
   EdgeId edge = 0;
   Direction direction = Direction::Activation;

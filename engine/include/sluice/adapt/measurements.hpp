@@ -10,7 +10,7 @@
 #include "sluice/recorder.hpp"
 #include "sluice/transport.hpp"
 
-namespace sluice::sim {
+namespace sluice::adapt {
 
 /// What tasks and messages of a pipeline take, averaged over what its ranks have recorded.
 ///
@@ -69,4 +69,4 @@ class Measurements {
   Average notice_;
 };
 
-}  // namespace sluice::sim
+}  // namespace sluice::adapt

@@ -1,4 +1,4 @@
-#include "sluice/sim/measurements.hpp"
+#include "sluice/adapt/measurements.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "sluice/host/draws.hpp"
 
-namespace sluice::sim {
+namespace sluice::adapt {
 namespace {
 
 constexpr double kKept = 0.9;
@@ -111,4 +111,4 @@ double Measurements::drift_since(const Measurements& earlier) const noexcept {
   return drift;
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::adapt

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "sluice/adapt/measurements.hpp"
 #include "sluice/dispatcher.hpp"
 #include "sluice/hint.hpp"
-#include "sluice/sim/measurements.hpp"
 #include "sluice/sim/world.hpp"
 
-namespace sluice::sim {
+namespace sluice::adapt {
 
 /// Finds, between iterations, the hint that suits what was measured.
 ///
@@ -23,7 +23,7 @@ class AutoHint {
   /// @param pipeline with split backwards; outlives this
   /// @param configs as the stages' dispatchers have them
   AutoHint(const Pipeline& pipeline, std::vector<DispatcherConfig> configs, std::uint32_t depth = 1,
-           GroupSettings group = {});
+           sim::GroupSettings group = {});
 
   /// Hints by stage; BFW's until something is known.
   [[nodiscard]] const std::vector<Hint>& hints() const noexcept { return hints_; }
@@ -42,17 +42,17 @@ class AutoHint {
 
   void collect_candidates();
   [[nodiscard]] Candidate by_critical_path() const;
-  [[nodiscard]] Surroundings measured_surroundings() const;
-  [[nodiscard]] const Candidate& fastest(World& world) const;
+  [[nodiscard]] sim::Surroundings measured_surroundings() const;
+  [[nodiscard]] const Candidate& fastest(sim::World& world) const;
 
   const Pipeline& pipeline_;
   std::vector<DispatcherConfig> configs_;
   std::uint32_t depth_;
-  GroupSettings group_;
+  sim::GroupSettings group_;
   std::vector<Candidate> candidates_;
   std::vector<Hint> hints_;
   std::string chosen_;
   std::optional<Measurements> last_;
 };
 
-}  // namespace sluice::sim
+}  // namespace sluice::adapt

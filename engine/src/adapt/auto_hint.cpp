@@ -1,4 +1,4 @@
-#include "sluice/sim/auto_hint.hpp"
+#include "sluice/adapt/auto_hint.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "sluice/error.hpp"
 
-namespace sluice::sim {
+namespace sluice::adapt {
 namespace {
 
 using Classes = std::array<std::vector<Task>, Hint::kClasses>;
@@ -22,27 +22,14 @@ constexpr std::uint64_t kMostSimulated = 8'000'000;
 constexpr double kDrift = 0.5;
 std::uint64_t draw(std::uint64_t trial, Microbatch microbatch) { return (trial << 32U) | microbatch; }
 
-enum class ChunkOrder : std::uint8_t { LowFirst, HighFirst };
-
-std::vector<Task> all_of(const Pipeline& pipeline, StageId stage, Pass pass, ChunkOrder order) {
-  std::vector<Chunk> chunks(pipeline.chunks_of(stage).begin(), pipeline.chunks_of(stage).end());
-  if (order == ChunkOrder::HighFirst) std::reverse(chunks.begin(), chunks.end());
+/// Tasks of one pass as BF ranks them.
+std::vector<Task> ranked(const Pipeline& pipeline, StageId stage, Pass pass) {
+  const Hint hint = Hint::named("bf", pipeline, stage);
+  const std::uint32_t cls = hint.class_of(pass);
   std::vector<Task> tasks;
-  tasks.reserve(chunks.size() * pipeline.microbatches());
-  for (const Chunk chunk : chunks) {
-    for (Microbatch m = 0; m < pipeline.microbatches(); ++m) tasks.push_back({m, chunk, pass});
-  }
+  tasks.reserve(hint.class_size(cls));
+  for (std::uint32_t rank = 0; rank < hint.class_size(cls); ++rank) tasks.push_back(hint.task(cls, rank));
   return tasks;
-}
-
-std::vector<Task> forwards(const Pipeline& pipeline, StageId stage) {
-  return all_of(pipeline, stage, Pass::Forward, ChunkOrder::LowFirst);
-}
-std::vector<Task> backwards(const Pipeline& pipeline, StageId stage) {
-  return all_of(pipeline, stage, Pass::Backward, ChunkOrder::HighFirst);
-}
-std::vector<Task> weight_grads(const Pipeline& pipeline, StageId stage) {
-  return all_of(pipeline, stage, Pass::WeightGrad, ChunkOrder::HighFirst);
 }
 
 /// Tasks of one pass in the order a schedule has them; a whole backward counts as both its parts.
@@ -129,7 +116,7 @@ class CriticalPath {
 }  // namespace
 
 AutoHint::AutoHint(const Pipeline& pipeline, std::vector<DispatcherConfig> configs, std::uint32_t depth,
-                   GroupSettings group)
+                   sim::GroupSettings group)
     : pipeline_(pipeline), configs_(std::move(configs)), depth_(depth), group_(group) {
   collect_candidates();
   hints_ = candidates_.front().hints;
@@ -143,9 +130,9 @@ void AutoHint::collect_candidates() {
       candidate.hints.emplace_back("auto:" + name, pipeline_, stage, rule, classes_of(stage));
     candidates_.push_back(std::move(candidate));
   };
-  const auto f = [this](StageId stage) { return forwards(pipeline_, stage); };
-  const auto b = [this](StageId stage) { return backwards(pipeline_, stage); };
-  const auto w = [this](StageId stage) { return weight_grads(pipeline_, stage); };
+  const auto f = [this](StageId stage) { return ranked(pipeline_, stage, Pass::Forward); };
+  const auto b = [this](StageId stage) { return ranked(pipeline_, stage, Pass::Backward); };
+  const auto w = [this](StageId stage) { return ranked(pipeline_, stage, Pass::WeightGrad); };
   add("bfw", RoundRule::Rounds, [&](StageId s) { return Classes{b(s), f(s), w(s)}; });
   add("fbw", RoundRule::Rounds, [&](StageId s) { return Classes{f(s), b(s), w(s)}; });
   add("b-priority", RoundRule::Priority, [&](StageId s) { return Classes{b(s), f(s), w(s)}; });
@@ -181,14 +168,14 @@ bool AutoHint::update(const Measurements& measured) {
   if (!measured.complete()) return false;
   if (last_ && measured.drift_since(*last_) < kDrift) return false;
   last_ = measured;
-  std::vector<StageSetup> setups;
+  std::vector<sim::StageSetup> setups;
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
     DispatcherConfig config = configs_[stage];
     config.record_decisions = false;
     config.recorder = nullptr;
     setups.push_back({config, Policy::readiness(hints_[stage])});
   }
-  World world(pipeline_, std::move(setups), measured_surroundings());
+  sim::World world(pipeline_, std::move(setups), measured_surroundings());
   candidates_.back() = by_critical_path();
   const std::string before = chosen_;
   const Candidate& best = fastest(world);
@@ -197,15 +184,15 @@ bool AutoHint::update(const Measurements& measured) {
   return chosen_ != before;
 }
 
-Surroundings AutoHint::measured_surroundings() const {
-  Surroundings surroundings;
+sim::Surroundings AutoHint::measured_surroundings() const {
+  sim::Surroundings surroundings;
   surroundings.depth = depth_;
   surroundings.group = group_;
   surroundings.overhead.task = last_->notice();
   surroundings.task_time = [this](const Launch& launch) {
     return last_->task(launch.task.chunk, launch.task.pass, draw(launch.iteration, launch.task.microbatch));
   };
-  surroundings.message_delay = [this](const Transit& transit) {
+  surroundings.message_delay = [this](const sim::Transit& transit) {
     return last_->message(transit.id.edge, transit.id.direction,
                           draw(transit.id.iteration, transit.id.microbatch));
   };
@@ -217,22 +204,23 @@ AutoHint::Candidate AutoHint::by_critical_path() const {
   Candidate candidate{"critical path", {}};
   for (StageId stage = 0; stage < pipeline_.stages(); ++stage) {
     const std::uint32_t limit = configs_[stage].limit;
-    std::vector<std::pair<double, Task>> ranked;
+    std::vector<std::pair<double, Task>> starts;
     for (const auto& tasks :
-         {forwards(pipeline_, stage), backwards(pipeline_, stage), weight_grads(pipeline_, stage)}) {
-      for (const Task& task : tasks) ranked.emplace_back(path.latest_start(task, limit), task);
+         {ranked(pipeline_, stage, Pass::Forward), ranked(pipeline_, stage, Pass::Backward),
+          ranked(pipeline_, stage, Pass::WeightGrad)}) {
+      for (const Task& task : tasks) starts.emplace_back(path.latest_start(task, limit), task);
     }
-    std::sort(ranked.begin(), ranked.end());
+    std::sort(starts.begin(), starts.end());
     std::vector<Task> order;
-    order.reserve(ranked.size());
-    for (const auto& [start, task] : ranked) order.push_back(task);
+    order.reserve(starts.size());
+    for (const auto& [start, task] : starts) order.push_back(task);
     candidate.hints.emplace_back("auto:critical path", pipeline_, stage, RoundRule::Priority,
                                  Classes{std::move(order), {}, {}});
   }
   return candidate;
 }
 
-const AutoHint::Candidate& AutoHint::fastest(World& world) const {
+const AutoHint::Candidate& AutoHint::fastest(sim::World& world) const {
   struct Runner {
     const Candidate* candidate;
     double total_ns = 0;
@@ -260,4 +248,4 @@ const AutoHint::Candidate& AutoHint::fastest(World& world) const {
   return *runners.front().candidate;
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::adapt
