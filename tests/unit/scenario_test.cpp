@@ -78,7 +78,7 @@ TEST(Scenario, ErrorsNameTheField) {
   EXPECT_EQ(field_of([](Scenario& s) { s.depth = 0; }), "launch-ahead");
   EXPECT_EQ(field_of([](Scenario& s) { s.skew.mean = 1h; }), "skew");
   EXPECT_EQ(field_of([](Scenario& s) { s.overhead.hop = -1ns; }), "overhead.hop");
-  EXPECT_EQ(field_of([](Scenario& s) { s.pipeline = Pipeline::chain(3, 1U << 24U).with_split(false); }),
+  EXPECT_EQ(field_of([](Scenario& s) { s.pipeline = Pipeline::chain(3, 1U << 21U).with_split(false); }),
             "none");
 }
 

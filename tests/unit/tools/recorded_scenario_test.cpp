@@ -89,10 +89,10 @@ TEST(RecordedScenario, WithoutASplitBackwardTheGivenShareDivides) {
   EXPECT_EQ(draws.task_time(1, {0, 0, Pass::WeightGrad}, false), 2ms);
 }
 
-TEST(RecordedScenario, EvaluationsAreNoDraws) {
+TEST(RecordedScenario, ForwardOnlyIterationsAreNoDraws) {
   Recording recording(1);
   recording.begin(1).ran(0, Pass::Forward, 1ms).ran(0, Pass::Backward, 2ms, true);
-  recording.begin(2, IterationKind::Evaluation).ran(0, Pass::Forward, 5ms);
+  recording.begin(2, IterationKind::ForwardOnly).ran(0, Pass::Forward, 5ms);
   sim::Scenario scenario(Pipeline::chain(1, 1));
   use_recorded_times(scenario, recording.run(), kShare);
   const sim::Draws draws(scenario);
@@ -114,7 +114,7 @@ TEST(RecordedScenario, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(field_of(Pipeline::chain(1, 2), two_iterations()), "pipeline");
   EXPECT_EQ(field_of(Pipeline::chain(2, 1), two_iterations()), "pipeline");
   Recording evaluation(1);
-  evaluation.begin(1, IterationKind::Evaluation).ran(0, Pass::Forward, 5ms);
+  evaluation.begin(1, IterationKind::ForwardOnly).ran(0, Pass::Forward, 5ms);
   EXPECT_EQ(field_of(Pipeline::chain(1, 1), evaluation), "iterations");
   Recording incomplete(1);
   incomplete.begin(1).ran(0, Pass::Forward, 5ms);

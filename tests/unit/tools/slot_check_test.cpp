@@ -82,7 +82,7 @@ TEST(SlotCheck, WhereAdmissionIsNotBoundedOnlySlotsCount) {
 TEST(SlotCheck, AScheduleMayHoldItsPeak) {
   RecordedRun run = recorded();
   run.method = "1f1b";
-  run.limits.assign(3, 1);
+  run.limits[0] = 1;
   EXPECT_NO_THROW(check_slots(run));
   nth(run, Pass::Forward, 1).slot = kLimit;
   EXPECT_THAT(refusal(run), HasSubstr("is in slot 3, the stage has 3"));
