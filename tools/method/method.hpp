@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/adapt/auto_hint.hpp"
 #include "sluice/dispatcher.hpp"
 #include "sluice/pipeline.hpp"
-#include "sluice/adapt/auto_hint.hpp"
 
 namespace sluice::tools {
 

@@ -10,8 +10,8 @@
 #include "option/options.hpp"
 #include "run/gpt_workload.hpp"
 #include "run/run_statistics.hpp"
-#include "sluice/host/threaded_run.hpp"
 #include "sluice/adapt/auto_hint.hpp"
+#include "sluice/host/threaded_run.hpp"
 #include "sluice/trace/run_builder.hpp"
 #include "sluice/trace/run_summary.hpp"
 
