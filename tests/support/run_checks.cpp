@@ -182,7 +182,8 @@ std::string fault_in_slots(const Scenario& scenario, const Record& record) {
   if (!scenario.rules.hold_until_weight_grad) return {};
   for (StageId stage = 0; stage < record.slots.size(); ++stage) {
     const std::uint32_t chunks = chunks_on(scenario.pipeline, stage);
-    if (record.slots[stage] != scenario.limits[stage] + (chunks > 1 ? chunks : 0))
+    const std::uint32_t pairs = chunks * scenario.pipeline.microbatches();
+    if (record.slots[stage] != std::min(scenario.limits[stage] + (chunks > 1 ? chunks : 0), pairs))
       return "the pool has another size";
   }
   return {};
