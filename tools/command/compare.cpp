@@ -6,18 +6,19 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "command/commands.hpp"
 #include "method/method.hpp"
+#include "method/method_list.hpp"
 #include "option/options.hpp"
 #include "option/toml_config.hpp"
 #include "report/progress_bar.hpp"
 #include "report/results.hpp"
 #include "run/method_run.hpp"
 #include "run/prediction.hpp"
+#include "run/speed_up.hpp"
 #include "sluice/error.hpp"
 
 namespace sluice::tools {
@@ -32,43 +33,14 @@ struct CompareOptions {
   std::string config;
 };
 
-/// Speed-up over the first method, iteration by iteration: both saw the same draws.
-struct SpeedUp {
-  double of_medians = 1;
-  double lowest = 1;
-  double highest = 1;
-};
-
-SpeedUp speed_up(const RunStatistics& first, const RunStatistics& other) {
-  SpeedUp result;
-  result.of_medians = first.median_seconds() / other.median_seconds();
-  std::vector<double> each;
-  for (std::size_t i = 0; i < other.iteration_seconds().size(); ++i) {
-    each.push_back(first.iteration_seconds()[i] / other.iteration_seconds()[i]);
-  }
-  result.lowest = *std::min_element(each.begin(), each.end());
-  result.highest = *std::max_element(each.begin(), each.end());
-  return result;
-}
-
 using Runs = std::vector<std::unique_ptr<MethodRun>>;
 
 Runs prepare(const CompareOptions& options) {
-  if (options.methods.empty()) throw ConfigError("methods", "name at least one");
   if (options.iterations == 0) throw ConfigError("iterations", "must be at least 1");
-  PipelineSettings settings = options.run.pipeline;
-  if (options.equal_memory && settings.limit_given)
-    throw ConfigError("equal-memory", "the first method sets the limits: give no other");
-  std::set<std::string> seen;
-  std::vector<Method> methods;
-  for (const std::string& name : options.methods) {
-    if (!seen.insert(name).second) throw ConfigError("methods", fmt::format("'{}' is named twice", name));
-    methods.emplace_back(name, settings);
-    if (!options.equal_memory || methods.size() > 1) continue;
-    settings.limits = methods[0].equal_memory().limits;
-    settings.limit_given = true;
-    methods[0] = Method(name, settings);
-  }
+  const PipelineSettings& settings = options.run.pipeline;
+  const std::vector<Method> methods =
+      make_methods(options.methods, options.equal_memory, method_settings(settings),
+                   [&](const std::string& name) { return Method::pipeline_for(name, settings); });
   Runs runs;
   for (const Method& method : methods) runs.push_back(std::make_unique<MethodRun>(options.run, method));
   return runs;
@@ -96,7 +68,8 @@ nlohmann::json summarize(const CompareOptions& options, const Runs& runs) {
   nlohmann::json methods = nlohmann::json::array();
   for (const auto& run : runs) {
     const RunStatistics& statistics = run->statistics();
-    const SpeedUp over_first = speed_up(runs.front()->statistics(), statistics);
+    const SpeedUp over_first =
+        speed_up(runs.front()->statistics().iteration_seconds(), statistics.iteration_seconds());
     methods.push_back({{"name", run->name()},
                        {"median_iteration_s", statistics.median_seconds()},
                        {"iteration_seconds", statistics.iteration_seconds()},
@@ -125,7 +98,8 @@ void report(const CompareOptions& options, const Runs& runs) {
              "range", "bubble", "in flight", "reordered");
   for (const auto& run : runs) {
     const RunStatistics& statistics = run->statistics();
-    const SpeedUp over_first = speed_up(runs.front()->statistics(), statistics);
+    const SpeedUp over_first =
+        speed_up(runs.front()->statistics().iteration_seconds(), statistics.iteration_seconds());
     std::uint32_t peak = 0;
     std::uint64_t reordered = 0;
     for (const StageStatistics& stage : statistics.stages()) {

@@ -17,6 +17,7 @@
 #include "report/results.hpp"
 #include "run/run_statistics.hpp"
 #include "run/simulation.hpp"
+#include "run/speed_up.hpp"
 #include "sluice/trace/run_builder.hpp"
 
 namespace sluice::tools {
@@ -24,28 +25,8 @@ namespace {
 
 constexpr auto kLongWait = std::chrono::seconds(1);
 
-struct SpeedUp {
-  double of_medians = 1;
-  double lowest = 1;
-  double highest = 1;
-};
-
-/// Seed by seed: both saw the same draws.
-SpeedUp speed_up(const SimulatedMethod& first, const SimulatedMethod& other) {
-  SpeedUp result;
-  if (other.median_makespan() <= 0) return result;
-  result.of_medians = first.median_makespan() / other.median_makespan();
-  std::vector<double> each;
-  for (std::size_t i = 0; i < other.makespans.size(); ++i)
-    each.push_back(first.makespans[i] / other.makespans[i]);
-  const auto [lowest, highest] = std::minmax_element(each.begin(), each.end());
-  result.lowest = *lowest;
-  result.highest = *highest;
-  return result;
-}
-
 nlohmann::json to_json(const SimulatedMethod& method, const SimulatedMethod& first) {
-  const SpeedUp over_first = speed_up(first, method);
+  const SpeedUp over_first = speed_up(first.makespans, method.makespans);
   return {{"name", method.name},
           {"makespan_s", method.median_makespan()},
           {"makespans_s", method.makespans},
@@ -64,7 +45,7 @@ void print_table(const std::vector<SimulatedMethod>& methods) {
   fmt::print("{:<16}  {:>12}  {:>8}  {:>13}  {:>7}  {:>8}  {:>8}  {:>9}  {:>9}  {:>8}\n", "method", "median",
              "speed-up", "range", "bubble", "compute", "blocked", "agreement", "in flight", "of bound");
   for (const SimulatedMethod& method : methods) {
-    const SpeedUp over_first = speed_up(methods.front(), method);
+    const SpeedUp over_first = speed_up(methods.front().makespans, method.makespans);
     const double median = method.median_makespan();
     const auto share = [&](const std::vector<double>& part) {
       return median > 0 ? 100 * method.at_median(part) / median : 0.0;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "method/method_list.hpp"
 #include "option/scenario_file.hpp"
 #include "option/units.hpp"
 #include "run/simulation.hpp"
@@ -94,25 +95,6 @@ void apply_surroundings(const SimulateOptions& options, const CLI::App& command,
   if (given(command, "--latency")) {
     for (sim::Link& link : scenario.links) link.latency = parse_duration("latency", options.latency);
   }
-}
-
-std::vector<Method> make_methods(const SimulateOptions& options, const sim::Scenario& scenario) {
-  if (options.methods.empty()) throw ConfigError("methods", "name at least one");
-  MethodSettings settings = method_settings(scenario);
-  if (options.equal_memory && settings.limit_given)
-    throw ConfigError("equal-memory", "the first method sets the limits: give no other");
-  std::set<std::string> seen;
-  std::vector<Method> methods;
-  for (const std::string& name : options.methods) {
-    if (!seen.insert(name).second) throw ConfigError("methods", fmt::format("'{}' is named twice", name));
-    const Pipeline pipeline =
-        options.file.empty() ? Method::pipeline_for(name, options.run.pipeline) : scenario.pipeline;
-    methods.emplace_back(name, pipeline, settings);
-    if (!options.equal_memory || methods.size() > 1) continue;
-    settings = methods[0].equal_memory();
-    methods[0] = Method(name, pipeline, settings);
-  }
-  return methods;
 }
 
 nlohmann::json config_of(const SimulateOptions& options, const Simulation& simulation) {
@@ -225,7 +207,11 @@ Simulation prepare(SimulateOptions& options, const CLI::App& command) {
   apply_surroundings(options, command, read.scenario);
   read.scenario.validate();
   Simulation simulation{std::move(read.scenario), {}, options.seeds, {}};
-  simulation.methods = make_methods(options, simulation.scenario);
+  simulation.methods = make_methods(options.methods, options.equal_memory,
+                                    method_settings(simulation.scenario), [&](const std::string& name) {
+                                      return from_file ? simulation.scenario.pipeline
+                                                       : Method::pipeline_for(name, options.run.pipeline);
+                                    });
   simulation.config = config_of(options, simulation);
   return simulation;
 }

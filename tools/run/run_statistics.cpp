@@ -1,4 +1,5 @@
 #include "run/run_statistics.hpp"
+#include "run/speed_up.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -70,13 +71,7 @@ std::vector<std::uint32_t> RunStatistics::peaks_in_flight() const {
   return peaks;
 }
 
-double RunStatistics::median_seconds() const {
-  std::vector<double> sorted = iteration_seconds_;
-  if (sorted.empty()) return 0.0;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
+double RunStatistics::median_seconds() const { return median(iteration_seconds_); }
 
 double RunStatistics::bubble_fraction() const {
   const double total = std::accumulate(iteration_seconds_.begin(), iteration_seconds_.end(), 0.0);

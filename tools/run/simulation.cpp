@@ -9,6 +9,7 @@
 
 #include "method/adaptation.hpp"
 #include "run/parallel.hpp"
+#include "run/speed_up.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -125,13 +126,6 @@ class Sweep {
 };
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 double SimulatedMethod::median_makespan() const { return median(makespans); }
 

@@ -62,7 +62,4 @@ struct SimulationSettings {
 [[nodiscard]] std::vector<trace::TaskSpan> spans_of(const sim::World& world, std::uint32_t stages,
                                                     std::uint64_t iteration);
 
-/// Median; of an even number of values the mean of the two in the middle.
-[[nodiscard]] double median(std::vector<double> values);
-
 }  // namespace sluice::tools

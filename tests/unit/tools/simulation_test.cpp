@@ -112,11 +112,5 @@ TEST(Simulation, TheLastDrawOfEachMethodCanBeLookedAt) {
   EXPECT_NEAR(end, results[0].makespans[2], 1e-9);
 }
 
-TEST(Simulation, Medians) {
-  EXPECT_EQ(median({}), 0);
-  EXPECT_EQ(median({3, 1, 2}), 2);
-  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
-}
-
 }  // namespace
 }  // namespace sluice::tools
