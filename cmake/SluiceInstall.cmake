@@ -5,10 +5,14 @@ include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Sluice")
 
 install(DIRECTORY engine/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
-install(TARGETS sluice_core sluice_host sluice_sim sluice_adapt sluice_trace EXPORT SluiceTargets)
+install(TARGETS sluice_core sluice_host sluice_sim sluice_adapt sluice_trace sluice_agree sluice_process EXPORT SluiceTargets)
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
 
-# On its own, so that consumers without LibTorch need not find it.
+# On their own, so that consumers without UCX or LibTorch need not find these.
+if(SLUICE_HAVE_UCX)
+  install(TARGETS sluice_ucx EXPORT SluiceUcxTargets)
+  install(EXPORT SluiceUcxTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
+endif()
 if(SLUICE_HAVE_TORCH)
   install(DIRECTORY bindings/torch/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.hpp")

@@ -96,7 +96,7 @@ std::vector<Line> measure(const std::string& name, const std::string& delays, co
   workload.task_time = [&times](const Launch& launch) {
     return times.draw(kSeed, launch.iteration, launch.task, launch.whole, 1);
   };
-  host::ThreadedRunOptions options;
+  host::RunSettings options;
   options.seed = kSeed;
   options.delays = host::DelayModel::parse(delays);
   const std::vector<Policy> policies = Policy::fixed(schedule, pipeline, options.rules);

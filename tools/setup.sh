@@ -19,10 +19,10 @@ sluice_fail() {
 # Debian packages of the wanted groups that are not installed, one a line.
 sluice_missing_packages() {
   local wanted=(g++ ccache cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev
-    libtomlplusplus-dev libdlpack-dev libssl-dev) group
+    libtomlplusplus-dev libdlpack-dev libssl-dev libucx-dev) group
   for group in "$@"; do
     case "$group" in
-      tests) wanted+=(python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev) ;;
+      tests) wanted+=(python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev ucx-utils spin iproute2) ;;
       lint) wanted+=(clang-format clang-tidy) ;;
       fuzz) wanted+=(clang libclang-rt-14-dev) ;;
       venv) wanted+=(python3 python3-venv) ;;

@@ -10,6 +10,8 @@
 #include "sluice/host/emulated_executor.hpp"
 #include "sluice/host/event_wake.hpp"
 #include "sluice/host/host_executor.hpp"
+#include "sluice/host/in_process_group.hpp"
+#include "sluice/host/lockstep_executor.hpp"
 #include "sluice/host/observed_executor.hpp"
 #include "sluice/host/slot_buffers.hpp"
 #include "sluice/host/steady_clock.hpp"
@@ -55,6 +57,52 @@ class SimRig {
   sim::VirtualClock clock_;
   sim::Timetable timetable_;
   sim::SimExecutor executor_;
+};
+
+/// A group of one, and of three that launch the same tasks at the same time.
+template <std::uint32_t Members>
+class LockstepRig {
+ public:
+  static constexpr bool kTimed = true;
+  explicit LockstepRig(std::uint32_t depth)
+      : group_(std::vector<Wake*>(Members), {host::LockstepExecutor::kLongestMessage, kTasks}) {
+    for (std::uint32_t member = 0; member < Members; ++member)
+      members_.push_back(
+          std::make_unique<host::LockstepExecutor>(clock_, group_.channel(member), shrinking, depth));
+  }
+
+  Executor& executor() { return joint_; }
+  void pass_time() { clock_.advance_to(joint_.next_deadline()); }
+
+ private:
+  /// Does to all members what is done to it.
+  class Joint final : public Executor {
+   public:
+    explicit Joint(LockstepRig& rig) : rig_(rig) {}
+    [[nodiscard]] std::uint32_t room(Lane lane) const override { return rig_.members_[0]->room(lane); }
+    void launch(const Launch& launch) override {
+      for (auto& member : rig_.members_) member->launch(launch);
+    }
+    bool poll(Done& done) override {
+      bool found = false;
+      for (auto& member : rig_.members_) {
+        Done same;
+        found = member->poll(same);
+        EXPECT_TRUE(member == rig_.members_[0] || !found || same.task == done.task);
+        if (found) done = same;
+      }
+      return found;
+    }
+    [[nodiscard]] Time next_deadline() const override { return rig_.members_[0]->next_deadline(); }
+
+   private:
+    LockstepRig& rig_;
+  };
+
+  sim::VirtualClock clock_;
+  host::InProcessGroup group_;
+  std::vector<std::unique_ptr<host::LockstepExecutor>> members_;
+  Joint joint_{*this};
 };
 
 class HostRig {
@@ -108,7 +156,8 @@ class ExecutorConformance : public ::testing::Test {
   }
 };
 
-using Rigs = ::testing::Types<EmulatedRig, SimRig, HostRig, ObservedRig<EmulatedRig>, ObservedRig<HostRig>>;
+using Rigs = ::testing::Types<EmulatedRig, LockstepRig<1>, LockstepRig<3>, SimRig, HostRig,
+                              ObservedRig<EmulatedRig>, ObservedRig<HostRig>>;
 TYPED_TEST_SUITE(ExecutorConformance, Rigs);
 
 TYPED_TEST(ExecutorConformance, IsIdleAtFirst) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -12,6 +13,10 @@
 #include "sluice/host/event_wake.hpp"
 #include "sluice/host/in_process_network.hpp"
 #include "sluice/sim/sim_network.hpp"
+#if SLUICE_HAVE_UCX
+#include "rank_threads.hpp"
+#include "sluice/ucx/message_plane.hpp"
+#endif
 
 /// What every transport must do, whatever is behind it.
 namespace sluice {
@@ -91,6 +96,48 @@ class SimRig {
   sim::SimNetwork network_;
 };
 
+#if SLUICE_HAVE_UCX
+/// Stages with a message plane each, as processes have them. Messages need a look or two at both ends.
+class UcxRig {
+ public:
+  explicit UcxRig(const Pipeline& pipeline, bool with_buffers = false)
+      : planes_(pipeline.stages()), endpoints_(pipeline.stages()) {
+    test::on_each_rank(pipeline.stages(), [&](process::Bootstrap& bootstrap) {
+      planes_[bootstrap.rank()] = std::make_unique<ucx::MessagePlane>(bootstrap, ucx::PlaneOptions{});
+    });
+    std::vector<std::uint32_t> ranks(pipeline.stages());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
+      if (with_buffers) buffers_.push_back(std::make_unique<host::SlotBuffers>(pipeline, stage, 1000));
+      host::SlotBuffers* buffers = with_buffers ? buffers_.back().get() : nullptr;
+      endpoints_[stage] = planes_[stage]->transport(1, pipeline, stage, ranks, buffers);
+    }
+  }
+
+  /// All planes end in this thread: none can wait for another.
+  ~UcxRig() {
+    for (const auto& plane : planes_) plane->abandon();
+  }
+  UcxRig(const UcxRig&) = delete;
+  UcxRig& operator=(const UcxRig&) = delete;
+
+  Transport& endpoint(StageId stage) { return *endpoints_[stage]; }
+  void pass_time() {
+    for (const auto& plane : planes_) plane->progress();
+  }
+
+ private:
+  std::vector<std::unique_ptr<ucx::MessagePlane>> planes_;
+  std::vector<std::unique_ptr<host::SlotBuffers>> buffers_;
+  std::vector<std::unique_ptr<Transport>> endpoints_;
+};
+
+class BufferedUcxRig : public UcxRig {
+ public:
+  explicit BufferedUcxRig(const Pipeline& pipeline) : UcxRig(pipeline, true) {}
+};
+#endif
+
 MessageId activation(EdgeId edge, Microbatch microbatch, std::uint64_t iteration = 0) {
   return {iteration, microbatch, edge, Direction::Activation};
 }
@@ -121,7 +168,11 @@ class TransportConformance : public ::testing::Test {
   }
 };
 
+#if SLUICE_HAVE_UCX
+using Rigs = ::testing::Types<InProcessRig, BufferedRig, DelayedRig, SimRig, UcxRig, BufferedUcxRig>;
+#else
 using Rigs = ::testing::Types<InProcessRig, BufferedRig, DelayedRig, SimRig>;
+#endif
 TYPED_TEST_SUITE(TransportConformance, Rigs);
 
 TYPED_TEST(TransportConformance, IsSilentAtFirst) {

@@ -14,6 +14,7 @@ SETTINGS = ["simulate", *SIZES, *TIMES, "--seeds", SEEDS, "--methods", ",".join(
 KEYS = {
     "name", "makespan_s", "makespans_s", "speedup_vs_first", "speedup_range", "bubble_fraction",
     "peak_in_flight", "bound_ratio", "bounds_s", "compute_s", "blocked_s", "agreement_s",
+    "decisions", "deferrals", "deferrals_per_task", "first_picks_differed",
 }  # fmt: skip
 
 CHAIN = """microbatches = 4
@@ -221,6 +222,10 @@ class Refusals(SluiceTest):
             ("agreement-latency", *times, "--agreement-latency", "-1us"),
             ("group", *times, "--group", 0),
             ("group-rule", *times, "--group-rule", "any"),
+            ("agreement", *times, "--group", 2, "--agreement", "any"),
+            ("agreement", *times, "--group", 2, "--agreement", "first-pick"),
+            ("group-rule", *times, "--group", 2, "--agreement", "leader", "--group-rule", "common"),
+            ("agreement: needs a group", *times, "--agreement", "leader"),
             ("group-rule", *times, "--group", 2, "--group-rule", "first-pick"),
             ("skew", *times, "--skew", "5ms"),
             ("skew: needs a group", *times, "--skew", "uniform:5ms"),

@@ -72,21 +72,16 @@ void NaiveArbiter::ran(const Task& task) {
   turn_ = hint_.class_of(task.pass) == 0 ? 1 : 0;
 }
 
-void ComparedAgreement::follow_iteration() {
-  const Iteration iteration = iteration_();
-  if (current_ && current_->index == iteration.index && current_->kind == iteration.kind) return;
+void ComparedAgreement::begin(const Iteration& iteration, const Arbiter& /*arbiter*/) {
   if (!naive_.runnable().empty()) differences_.emplace_back("tasks stay runnable after their iteration");
-  current_ = iteration;
   naive_.begin(iteration.kind);
 }
 
 void ComparedAgreement::announce(std::span<const RunnableChange> changes) {
-  follow_iteration();
   for (const RunnableChange& change : changes) naive_.set_runnable(change.task, change.runnable);
 }
 
 std::optional<Task> ComparedAgreement::poll(const Arbiter& arbiter, PassMask allowed) {
-  follow_iteration();
   std::array<std::uint32_t, kPasses> counts{};
   for (const Task& task : naive_.runnable()) {
     ++counts[static_cast<std::size_t>(task.pass)];

@@ -46,19 +46,15 @@ class NaiveArbiter {
 /// A rank on its own whose every decision is compared with the naive arbiter's.
 class ComparedAgreement final : public Agreement {
  public:
-  ComparedAgreement(NaiveArbiter naive, std::function<Iteration()> iteration,
-                    std::vector<std::string>& differences)
-      : naive_(std::move(naive)), iteration_(std::move(iteration)), differences_(differences) {}
+  ComparedAgreement(NaiveArbiter naive, std::vector<std::string>& differences)
+      : naive_(std::move(naive)), differences_(differences) {}
 
+  void begin(const Iteration& iteration, const Arbiter& arbiter) override;
   void announce(std::span<const RunnableChange> changes) override;
   [[nodiscard]] std::optional<Task> poll(const Arbiter& arbiter, PassMask allowed) override;
 
  private:
-  void follow_iteration();
-
   NaiveArbiter naive_;
-  std::function<Iteration()> iteration_;
-  std::optional<Iteration> current_;
   std::vector<std::string>& differences_;
 };
 

@@ -1,9 +1,12 @@
 #include "staggered_world.hpp"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "sluice/agree/form.hpp"
 #include "sluice/error.hpp"
 
 namespace sluice::test {
@@ -148,18 +151,18 @@ class StaggeredWorld::AuditedTransport final : public Transport {
 };
 
 struct StaggeredWorld::Rank {
-  Rank(const Pipeline& pipeline, const sim::StageSetup& setup, const sim::Surroundings& around,
-       sim::VirtualClock& clock, sim::Timetable& timetable, Transport& endpoint,
-       std::unique_ptr<Agreement> agrees, Record& all)
-      : audit(pipeline, setup.config.stage),
-        device(setup.config.stage, clock, timetable, around.task_time, around.depth),
-        executor(device, audit, setup.config.stage, all.executions),
+  Rank(const Pipeline& pipeline, const sim::StageSetup& setup, const DispatcherConfig& config,
+       std::uint32_t member, sim::SimDevice& device, sim::VirtualClock& clock, Transport& endpoint,
+       std::unique_ptr<Agreement> agrees, std::vector<Execution>& executions)
+      : audit(pipeline, config.stage),
+        simulated(device, member),
+        executor(simulated, audit, config.stage, executions),
         transport(endpoint, audit, pipeline),
         agreement(std::move(agrees)),
-        dispatcher(pipeline, setup.config, setup.policy, {executor, transport, *agreement, clock}) {}
+        dispatcher(pipeline, config, setup.policy, {executor, transport, *agreement, clock}) {}
 
   Audit audit;
-  sim::SimExecutor device;
+  sim::SimExecutor simulated;
   AuditedExecutor executor;
   AuditedTransport transport;
   std::unique_ptr<Agreement> agreement;
@@ -169,17 +172,35 @@ struct StaggeredWorld::Rank {
 
 StaggeredWorld::StaggeredWorld(const Pipeline& pipeline, std::vector<sim::StageSetup> setups,
                                sim::Surroundings surroundings, const AgreementOf& agreement_of)
-    : network_(pipeline, clock_, timetable_, surroundings.message_delay) {
+    : members_(surroundings.group.size),
+      network_(pipeline, clock_, timetable_, surroundings.message_delay, members_) {
   for (const sim::StageSetup& setup : setups) {
     const StageId stage = setup.config.stage;
-    ranks_.push_back(std::make_unique<Rank>(pipeline, setup, surroundings, clock_, timetable_,
-                                            network_.endpoint(stage), agreement_of(stage), record_));
+    const std::uint32_t first_rank = stage * members_;
+    devices_.push_back(std::make_unique<sim::SimDevice>(
+        first_rank, members_, clock_, timetable_, surroundings.task_time, surroundings.depth, Duration{0}));
+    channels_.push_back(std::make_unique<sim::SimChannels>(members_, first_rank, clock_, timetable_,
+                                                           surroundings.agreement_delay));
+    const StageTasks tasks(pipeline, stage);
+    for (std::uint32_t member = 0; member < members_; ++member) {
+      DispatcherConfig config = setup.config;
+      config.rank = first_rank + member;
+      const auto form = surroundings.group.form;
+      auto agreement = form ? agree::make_agreement(*form, tasks, channels_.back()->channel(member), clock_)
+                            : agreement_of(stage);
+      others_.emplace_back();
+      ranks_.push_back(std::make_unique<Rank>(pipeline, setup, config, member, *devices_.back(), clock_,
+                                              network_.endpoint(stage, member), std::move(agreement),
+                                              member == 0 ? record_.executions : others_.back()));
+    }
   }
 }
 
 StaggeredWorld::~StaggeredWorld() = default;
 
-const Dispatcher& StaggeredWorld::dispatcher(StageId stage) const { return ranks_[stage]->dispatcher; }
+const Dispatcher& StaggeredWorld::dispatcher(StageId stage, std::uint32_t member) const {
+  return ranks_[std::size_t{stage} * members_ + member]->dispatcher;
+}
 
 void StaggeredWorld::advance(Rank& rank, std::span<const Iteration> iterations) {
   while (true) {
@@ -196,20 +217,43 @@ Record StaggeredWorld::run(std::span<const Iteration> iterations) {
     clock_.advance_to(timetable_.next_time());
     advance(*ranks_[timetable_.pop()], iterations);
   }
+  check_ended(iterations);
+  for (StageId stage = 0; stage < devices_.size(); ++stage) {
+    const auto log = dispatcher(stage).log().decisions();
+    record_.logs.emplace_back(log.begin(), log.end());
+    record_.slots.push_back(dispatcher(stage).slots());
+    record_.agreements.emplace_back();
+    compare_members(stage);
+  }
+  return std::move(record_);
+}
+
+void StaggeredWorld::check_ended(std::span<const Iteration> iterations) const {
   std::string stuck;
   for (const auto& rank : ranks_) {
     if (!rank->dispatcher.finished() || rank->next < iterations.size())
       stuck += rank->dispatcher.waiting_report() + "\n";
   }
   if (!stuck.empty()) throw StallError(stuck);
-  for (const auto& rank : ranks_) {
-    const auto log = rank->dispatcher.log().decisions();
-    record_.logs.emplace_back(log.begin(), log.end());
-    record_.slots.push_back(rank->dispatcher.slots());
-    record_.slot_faults.insert(record_.slot_faults.end(), rank->audit.faults.begin(),
-                               rank->audit.faults.end());
+}
+
+void StaggeredWorld::compare_members(StageId stage) {
+  for (std::uint32_t member = 0; member < members_; ++member) {
+    const Rank& rank = *ranks_[std::size_t{stage} * members_ + member];
+    const std::vector<std::string>& faults = rank.audit.faults;
+    record_.slot_faults.insert(record_.slot_faults.end(), faults.begin(), faults.end());
+    record_.agreements[stage].push_back(rank.agreement->statistics());
+    const auto log = rank.dispatcher.log().decisions();
+    const std::vector<Decision>& first = record_.logs[stage];
+    const bool same = std::equal(
+        log.begin(), log.end(), first.begin(), first.end(), [](const Decision& a, const Decision& b) {
+          return a.task == b.task && a.iteration == b.iteration && a.whole == b.whole;
+        });
+    if (!same) {
+      record_.slot_faults.push_back("stage " + std::to_string(stage) + ": member " + std::to_string(member) +
+                                    " ran another sequence than member 0");
+    }
   }
-  return std::move(record_);
 }
 
 }  // namespace sluice::test

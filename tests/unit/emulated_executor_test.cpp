@@ -84,5 +84,19 @@ TEST_F(EmulatedExecutorTest, ATaskMayTakeNoTime) {
   EXPECT_EQ(done_.started, done_.ended);
 }
 
+TEST(EmulatedExecutorLead, TakesTheNextTaskOnlyWithinTheLead) {
+  sim::VirtualClock clock;
+  EmulatedExecutor executor(clock, [](const Launch&) { return 10ms; }, 3, 2ms);
+  EXPECT_EQ(executor.room(Lane::Compute), 3U);
+  executor.launch({{0, 0, Pass::Forward}, 0, 0});
+  EXPECT_EQ(executor.room(Lane::Compute), 0U);
+  EXPECT_EQ(executor.next_deadline(), 8ms);
+  clock.advance_to(8ms);
+  EXPECT_EQ(executor.room(Lane::Compute), 2U);
+  executor.launch({{1, 0, Pass::Forward}, 0, 1});
+  EXPECT_EQ(executor.room(Lane::Compute), 0U) << "the lead goes by the task launched last";
+  EXPECT_EQ(executor.next_deadline(), 10ms);
+}
+
 }  // namespace
 }  // namespace sluice::host

@@ -97,6 +97,7 @@ TEST(RecordingDispatcher, AnOfferHeldByTheLimitIsAcceptedLater) {
 /// A group that takes its time.
 class SlowAgreement final : public Agreement {
  public:
+  void begin(const Iteration& /*iteration*/, const Arbiter& /*arbiter*/) override {}
   void announce(std::span<const RunnableChange> /*changes*/) override {}
   [[nodiscard]] std::optional<Task> poll(const Arbiter& arbiter, PassMask allowed) override {
     return agreed ? arbiter.candidate(allowed) : std::nullopt;

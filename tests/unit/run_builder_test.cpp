@@ -119,7 +119,7 @@ TEST(RunBuilder, ALogOfTheSimulatorReplaysInTheRuntime) {
         read_recording(write_recording({"{}", {RecordedWorld{pipeline, method, 4, {}, 2}.record()}})).runs[0];
     host::Workload workload;
     workload.task_time = [](const Launch&) { return Duration(10us); };
-    host::ThreadedRunOptions options;
+    host::RunSettings options;
     options.limit = 4;
     options.record_decisions = true;
     host::ThreadedRun threads(
@@ -143,7 +143,7 @@ TEST(RunBuilder, ALogOfTheRuntimeReplaysInTheSimulator) {
   RunBuilder builder(empty_run(pipeline));
   host::Workload workload;
   workload.task_time = [](const Launch&) { return Duration(10us); };
-  host::ThreadedRunOptions options;
+  host::RunSettings options;
   options.limit = 8;
   options.record_decisions = true;
   options.recorders = builder.recorders();
@@ -176,7 +176,7 @@ TEST(RunBuilder, ALogOfTheRuntimeReplaysInTheSimulator) {
 TEST(ThreadedRun, RefusesAnotherNumberOfRecordersThanStages) {
   const Pipeline pipeline = Pipeline::chain(2, 1);
   Recorder recorder(4);
-  host::ThreadedRunOptions options;
+  host::RunSettings options;
   options.recorders = {&recorder};
   host::Workload workload;
   workload.task_time = [](const Launch&) { return Duration{1}; };

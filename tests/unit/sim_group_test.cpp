@@ -23,8 +23,14 @@ class SimGroupTest : public testing::TestWithParam<GroupRule> {
   void SetUp() override { make(GetParam()); }
 
   void make(GroupRule rule) {
-    group = std::make_unique<SimGroup>(tasks, arbiters[0], 2, rule, 5ns, 0, clock, timetable);
-    group->begin();
+    group = std::make_unique<SimGroup>(tasks, 2, rule, 5ns, 0, clock, timetable);
+    begin();
+  }
+  void begin() {
+    for (std::uint32_t member = 0; member < 2; ++member) {
+      arbiters[member].begin();
+      group->endpoint(member).begin({}, arbiters[member]);
+    }
   }
   void runnable(std::uint32_t member, const Task& task, bool is = true) {
     is ? arbiters[member].insert(task) : arbiters[member].erase(task);
@@ -146,8 +152,7 @@ TEST_P(SimGroupTest, BeginForgetsEverything) {
   runnable(1, forward(3));
   EXPECT_EQ(poll(0), std::nullopt);
   EXPECT_EQ(poll(1), std::nullopt);
-  group->begin();
-  for (Arbiter& arbiter : arbiters) arbiter.begin();
+  begin();
   clock.advance_to(100ns);
   EXPECT_EQ(poll(0), std::nullopt);
   EXPECT_EQ(poll(1), std::nullopt);

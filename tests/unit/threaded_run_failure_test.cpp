@@ -106,7 +106,7 @@ class ThreadedRunFailure : public ::testing::Test {
   void expect_task_error(Chunk chunk, Faulty::Fault fault, Pass pass, const std::string& cause) {
     break_chunk(chunk, fault, pass);
     for (const std::uint32_t depth : {1U, 3U}) {
-      ThreadedRunOptions options;
+      RunSettings options;
       options.depth = depth;
       ThreadedRun run(pipeline_, policy(), workload(), options);
       EXPECT_THAT(failure_of<TaskError>(run),
@@ -175,7 +175,7 @@ TEST_F(ThreadedRunFailure, TheIterationsBeforeItAreNotTouched) {
 
 TEST_F(ThreadedRunFailure, AStageThatNeverReturnsIsAStallThatEveryRankReports) {
   Faulty& blocked = break_chunk(1, Faulty::Fault::Blocks, Pass::Forward);
-  ThreadedRunOptions options;
+  RunSettings options;
   options.stall_timeout = 300ms;
   ThreadedRun run(pipeline_, policy(), workload(), options);
   const std::string text = failure_of<StallError>(run);

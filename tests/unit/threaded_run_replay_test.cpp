@@ -33,8 +33,8 @@ class ThreadedRunReplay : public ::testing::TestWithParam<Pipeline> {
   [[nodiscard]] static Iteration iteration(std::uint64_t index) {
     return {index, index == 1 ? IterationKind::ForwardOnly : IterationKind::Training};
   }
-  [[nodiscard]] static ThreadedRunOptions options(const char* delays, std::uint64_t seed) {
-    ThreadedRunOptions options;
+  [[nodiscard]] static RunSettings options(const char* delays, std::uint64_t seed) {
+    RunSettings options;
     options.limit = 4;
     options.record_decisions = true;
     options.delays = DelayModel::parse(delays);
@@ -43,7 +43,7 @@ class ThreadedRunReplay : public ::testing::TestWithParam<Pipeline> {
   }
   /// The logs of all stages.
   [[nodiscard]] std::vector<std::vector<Decision>> run(const ThreadedRun::PolicyOf& policy,
-                                                       const ThreadedRunOptions& options) const {
+                                                       const RunSettings& options) const {
     Workload workload;
     workload.task_time = short_task;
     ThreadedRun run(GetParam(), policy, workload, options);

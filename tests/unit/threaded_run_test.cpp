@@ -38,8 +38,8 @@ Workload emulated() {
   return workload;
 }
 
-ThreadedRunOptions late_messages() {
-  ThreadedRunOptions options;
+RunSettings late_messages() {
+  RunSettings options;
   options.delays = DelayModel::parse("tail:0.5,0.2");
   options.seed = 3;
   return options;
@@ -103,7 +103,7 @@ class EveryMethod : public ::testing::TestWithParam<Case> {
 
 TEST_P(EveryMethod, RunsEveryTaskOnTheEmulatedDevice) {
   const Pipeline& pipeline = GetParam().pipeline;
-  for (const ThreadedRunOptions& options : {ThreadedRunOptions{}, late_messages()}) {
+  for (const RunSettings& options : {RunSettings{}, late_messages()}) {
     ThreadedRun run(pipeline, policy(), emulated(), options);
     for (std::uint64_t i = 0; i < 2; ++i) expect_every_task(pipeline, run.run({i}), IterationKind::Training);
     expect_every_task(pipeline, run.run({2, IterationKind::ForwardOnly}), IterationKind::ForwardOnly);
@@ -128,7 +128,7 @@ TEST_P(EveryMethod, ComputesWhatASequentialRunDoes) {
     workload.after_iteration = [&](std::uint32_t rank, const Iteration&) {
       for (const Chunk chunk : pipeline.chunks_of(static_cast<StageId>(rank))) stages[chunk]->step();
     };
-    ThreadedRunOptions options = late_messages();
+    RunSettings options = late_messages();
     options.depth = depth;
     ThreadedRun run(pipeline, policy(), workload, options);
     for (const Iteration& iteration : iterations)
@@ -153,7 +153,7 @@ TEST(ThreadedRun, AForwardOnlyIterationComputesWhatASequentialOneDoes) {
   test::ArithmeticStages stages = test::make_stages(pipeline);
   Workload workload;
   workload.stages = test::pointers(stages);
-  ThreadedRunOptions options;
+  RunSettings options;
   options.limit = 1;
   ThreadedRun run(pipeline, by_hint(pipeline, "bf"), workload, options);
   run.run({0, IterationKind::ForwardOnly});
@@ -165,7 +165,7 @@ TEST(ThreadedRun, AForwardOnlyIterationComputesWhatASequentialOneDoes) {
 TEST(ThreadedRun, NeverHoldsMoreThanTheLimit) {
   const Pipeline pipeline = Pipeline::chain(4, 20);
   for (const std::uint32_t limit : {1U, 2U, 3U}) {
-    ThreadedRunOptions options = late_messages();
+    RunSettings options = late_messages();
     options.limit = limit;
     ThreadedRun run(pipeline, by_hint(pipeline, "f-priority"), emulated(), options);
     for (const RankReport& rank : run.run({0}).ranks) {
@@ -216,7 +216,7 @@ TEST(ThreadedRun, MayBeDestroyedWithoutHavingRun) {
 
 TEST(ThreadedRun, RefusesABadConfigurationBeforeAnythingStarts) {
   const Pipeline pipeline = Pipeline::chain(3, 4);
-  const auto field_of = [&](const Workload& workload, const ThreadedRunOptions& options) -> std::string {
+  const auto field_of = [&](const Workload& workload, const RunSettings& options) -> std::string {
     try {
       const ThreadedRun run(pipeline, by_hint(pipeline, "bf"), workload, options);
       return "accepted";
@@ -224,10 +224,10 @@ TEST(ThreadedRun, RefusesABadConfigurationBeforeAnythingStarts) {
       return error.field();
     }
   };
-  ThreadedRunOptions no_limit;
+  RunSettings no_limit;
   no_limit.limit = 0;
   EXPECT_EQ(field_of(emulated(), no_limit), "limit");
-  ThreadedRunOptions no_depth;
+  RunSettings no_depth;
   no_depth.depth = 0;
   EXPECT_EQ(field_of(emulated(), no_depth), "launch-ahead");
   EXPECT_EQ(field_of({}, {}), "workload");

@@ -18,6 +18,8 @@
 #include "report/results.hpp"
 #include "run/method_run.hpp"
 #include "run/prediction.hpp"
+#include "run/process_session.hpp"
+#include "run/spawn.hpp"
 #include "run/speed_up.hpp"
 #include "sluice/error.hpp"
 
@@ -35,20 +37,21 @@ struct CompareOptions {
 
 using Runs = std::vector<std::unique_ptr<MethodRun>>;
 
-Runs prepare(const CompareOptions& options) {
+Runs prepare(const CompareOptions& options, ProcessSession* session) {
   if (options.iterations == 0) throw ConfigError("iterations", "must be at least 1");
   const PipelineSettings& settings = options.run.pipeline;
   const std::vector<Method> methods =
       make_methods(options.methods, options.equal_memory, method_settings(settings),
                    [&](const std::string& name) { return Method::pipeline_for(name, settings); });
   Runs runs;
-  for (const Method& method : methods) runs.push_back(std::make_unique<MethodRun>(options.run, method));
+  for (const Method& method : methods)
+    runs.push_back(std::make_unique<MethodRun>(options.run, method, session));
   return runs;
 }
 
 /// Iteration by iteration, each under every method, so that what else the machine does falls on all.
-void run_interleaved(Runs& runs, std::uint64_t iterations) {
-  ProgressBar bar("iteration", iterations);
+void run_interleaved(Runs& runs, std::uint64_t iterations, bool shown) {
+  ProgressBar bar("iteration", iterations, shown);
   for (auto& run : runs) run->run({0, IterationKind::Training}, false);
   for (std::uint64_t i = 1; i <= iterations; ++i) {
     std::string line;
@@ -61,10 +64,14 @@ void run_interleaved(Runs& runs, std::uint64_t iterations) {
   }
 }
 
-nlohmann::json summarize(const CompareOptions& options, const Runs& runs) {
+nlohmann::json configuration(const CompareOptions& options) {
   nlohmann::json config = options.run.to_json();
   config["iterations"] = options.iterations;
   config["equal_memory"] = options.equal_memory;
+  return config;
+}
+
+nlohmann::json summarize(const CompareOptions& options, const Runs& runs) {
   nlohmann::json methods = nlohmann::json::array();
   for (const auto& run : runs) {
     const RunStatistics& statistics = run->statistics();
@@ -81,9 +88,10 @@ nlohmann::json summarize(const CompareOptions& options, const Runs& runs) {
       const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
       methods.back()["overhead"] = {{"task_s", seconds(overhead->task)}, {"hop_s", seconds(overhead->hop)}};
     }
+    if (const auto agreement = run->agreement()) methods.back()["agreement"] = to_json(*agreement);
     if (const auto sha256 = run->parameters_sha256()) methods.back()["parameters_sha256"] = *sha256;
   }
-  return {{"config", config}, {"methods", methods}};
+  return {{"config", configuration(options)}, {"methods", methods}};
 }
 
 /// Bytes at the peak of each stage; nothing if what a microbatch takes was not given.
@@ -117,6 +125,17 @@ void report(const CompareOptions& options, const Runs& runs) {
     fmt::print("{:<12}  what the runtime adds, for simulate: --overhead task={}us,hop={}us\n", run->name(),
                overhead->task / std::chrono::microseconds(1), overhead->hop / std::chrono::microseconds(1));
   }
+  for (const auto& run : runs) {
+    const std::optional<GroupStatistics> agreement = run->agreement();
+    if (!agreement || agreement->decisions == 0) continue;
+    const auto tasks = static_cast<double>(agreement->decisions);
+    fmt::print(
+        "{:<12}  agreement: devices idle for it {:.3f}% of the time (at most {:.3f}%), {:.2f} deferrals a "
+        "task, first picks differed in {:.0f}% of decisions\n",
+        run->name(), 100 * agreement->idle_share, 100 * agreement->highest_idle_share,
+        static_cast<double>(agreement->deferrals) / tasks,
+        100 * static_cast<double>(agreement->picks_differed) / tasks);
+  }
   if (options.equal_memory || !options.run.limit.activation_bytes.empty()) {
     for (const auto& run : runs) {
       const auto peaks = run->statistics().peaks_in_flight();
@@ -145,17 +164,13 @@ nlohmann::json to_json(const Prediction& prediction) {
           {"error_with_overhead", prediction.error_with_overhead}};
 }
 
-void run_compare(CompareOptions& options, CLI::App& command) {
-  if (!options.config.empty()) apply_toml(command, options.config);
-  options.run.finish(command);
-  if (options.simulate && (!options.run.emulated() || options.run.delays().uses_average())) {
-    throw ConfigError("simulate",
-                      "needs --emulate, and delays that do not depend on measured times (j0, tail)");
-  }
-  Runs runs = prepare(options);
-  run_interleaved(runs, options.iterations);
+void compare(const CompareOptions& options, ProcessSession* session) {
+  const bool shown = leads(session);
+  Runs runs = prepare(options, session);
+  run_interleaved(runs, options.iterations, shown);
   Results results;
   results.summary = summarize(options, runs);
+  if (!shown) return;
   for (const auto& run : runs) {
     results.timelines.push_back(run->statistics().timeline());
     results.decisions.push_back(run->decisions());
@@ -169,6 +184,23 @@ void run_compare(CompareOptions& options, CLI::App& command) {
     report_predictions(runs, predictions);
   }
   write_results(options.run.output, results);
+}
+
+void run_compare(CompareOptions& options, CLI::App& command) {
+  if (!options.config.empty()) apply_toml(command, options.config);
+  options.run.finish(command);
+  if (options.simulate && !options.run.lead.empty())
+    throw ConfigError("simulate", "simulated devices launch ahead at any time: leave --lead out");
+  if (options.simulate && (!options.run.emulated() || options.run.delays().uses_average())) {
+    throw ConfigError("simulate",
+                      "needs --emulate, and delays that do not depend on measured times (j0, tail)");
+  }
+  const auto told = [&options] {
+    nlohmann::json all = configuration(options);
+    all["methods"] = options.methods;
+    return all;
+  };
+  run_in_processes(options.run, told, [&options](ProcessSession* session) { compare(options, session); });
 }
 
 }  // namespace

@@ -38,7 +38,11 @@ nlohmann::json to_json(const SimulatedMethod& method, const SimulatedMethod& fir
           {"bounds_s", method.bounds},
           {"compute_s", method.at_median(method.compute)},
           {"blocked_s", method.at_median(method.blocked)},
-          {"agreement_s", method.at_median(method.agreement)}};
+          {"agreement_s", method.at_median(method.agreement)},
+          {"decisions", method.decisions},
+          {"deferrals", method.deferrals},
+          {"deferrals_per_task", method.deferrals_per_task()},
+          {"first_picks_differed", method.picks_differed}};
 }
 
 void print_table(const std::vector<SimulatedMethod>& methods) {
@@ -56,6 +60,15 @@ void print_table(const std::vector<SimulatedMethod>& methods) {
         method.name, 1e3 * median, over_first.of_medians, over_first.lowest, over_first.highest,
         100 * method.bubble_fraction(), share(method.compute), share(method.blocked), share(method.agreement),
         *std::max_element(method.peak_in_flight.begin(), method.peak_in_flight.end()), method.bound_ratio());
+  }
+}
+
+/// What the groups' agreeing took.
+void print_agreements(const std::vector<SimulatedMethod>& methods) {
+  for (const SimulatedMethod& method : methods) {
+    if (method.decisions == 0) continue;
+    fmt::print("{:<16}  {} decisions, {:.3f} deferrals a task\n", method.name, method.decisions,
+               method.deferrals_per_task());
   }
 }
 
@@ -154,6 +167,7 @@ void run_simulate(SimulateOptions& options, CLI::App& command) {
   LastDraw last(simulation, options.output);
   const std::vector<SimulatedMethod> methods = run(simulation, options.threads, last);
   print_table(methods);
+  print_agreements(methods);
   const bool by_stage = options.equal_memory || !options.run.limit.activation_bytes.empty();
   for (std::size_t i = 0; by_stage && i < methods.size(); ++i) {
     fmt::print("{:<16}  {}\n", methods[i].name,

@@ -19,7 +19,10 @@
 #include "report/progress_bar.hpp"
 #include "report/results.hpp"
 #include "run/gpt_workload.hpp"
+#include "run/image_sizes.hpp"
 #include "run/method_run.hpp"
+#include "run/process_session.hpp"
+#include "run/spawn.hpp"
 #include "sluice/error.hpp"
 
 namespace sluice::tools {
@@ -38,7 +41,7 @@ struct TrainOptions {
 /// What trains: a pipeline under some method, or the model without one.
 class Trainer {
  public:
-  explicit Trainer(const TrainOptions& options) : statistics_("no-pipeline", 1) {
+  Trainer(const TrainOptions& options, ProcessSession* session) : statistics_("no-pipeline", 1) {
     if (options.no_pipeline) {
       // What no pipeline uses is checked all the same.
       [[maybe_unused]] const Method unused = Method::hint(options.hint, options.run.pipeline);
@@ -48,7 +51,7 @@ class Trainer {
     const PipelineSettings& settings = options.run.pipeline;
     const Method method = options.schedule.empty() ? Method::hint(options.hint, settings)
                                                    : Method::schedule(options.schedule, settings);
-    pipelined_ = std::make_unique<MethodRun>(options.run, method);
+    pipelined_ = std::make_unique<MethodRun>(options.run, method, session);
   }
 
   void train() {
@@ -75,6 +78,9 @@ class Trainer {
   }
   [[nodiscard]] std::optional<trace::RecordedRun> recorded() const {
     return pipelined_ ? pipelined_->recorded() : std::nullopt;
+  }
+  [[nodiscard]] std::optional<GroupStatistics> agreement() const {
+    return pipelined_ ? pipelined_->agreement() : std::nullopt;
   }
   [[nodiscard]] nlohmann::json decisions() const {
     return pipelined_ ? pipelined_->decisions() : nlohmann::json::object();
@@ -107,8 +113,22 @@ void check(const TrainOptions& options, const CLI::App& command) {
   if (options.no_pipeline && options.run.emulated())
     throw ConfigError("emulate", "emulates the devices of a pipeline, there is none");
   if (options.no_pipeline) refuse_pipeline_outputs(options.run.output);
+  if (options.no_pipeline && options.run.processes.spawn > 0)
+    throw ConfigError("spawn", "there is no pipeline to divide among processes");
   if (options.eval_every > 0 && options.run.emulated())
     throw ConfigError("eval-every", "an emulated device has no loss");
+}
+
+std::string method_of(const TrainOptions& options) {
+  if (options.no_pipeline) return "no-pipeline";
+  return options.schedule.empty() ? options.hint : options.schedule;
+}
+
+nlohmann::json configuration(const TrainOptions& options) {
+  nlohmann::json config = options.run.to_json();
+  config["steps"] = options.steps;
+  config["method"] = method_of(options);
+  return config;
 }
 
 std::string status(const Trainer& trainer, double tokens_per_second) {
@@ -124,12 +144,12 @@ double finite(double loss, std::uint64_t step) {
   return loss;
 }
 
-Losses train(Trainer& trainer, const TrainOptions& options) {
+Losses train(Trainer& trainer, const TrainOptions& options, bool shown) {
   const RunOptions& run = options.run;
-  const double tokens =
-      static_cast<double>(run.pipeline.microbatches) * run.model.micro_batch_size * run.model.context;
+  const double tokens = static_cast<double>(run.pipeline.microbatches) * run.grid().replicas *
+                        run.model.micro_batch_size * run.model.context;
   Losses losses;
-  ProgressBar bar("step", options.steps);
+  ProgressBar bar("step", options.steps, shown);
   for (std::uint64_t step = 1; step <= options.steps; ++step) {
     const auto started = std::chrono::steady_clock::now();
     trainer.train();
@@ -147,19 +167,20 @@ Losses train(Trainer& trainer, const TrainOptions& options) {
 }
 
 nlohmann::json summarize(const TrainOptions& options, const Trainer& trainer, const Losses& losses) {
-  nlohmann::json config = options.run.to_json();
-  config["steps"] = options.steps;
-  config["method"] = options.no_pipeline        ? "no-pipeline"
-                     : options.schedule.empty() ? options.hint
-                                                : options.schedule;
   const RunStatistics& statistics = trainer.statistics();
-  nlohmann::json json = {{"config", config},
+  nlohmann::json json = {{"config", configuration(options)},
                          {"losses", losses.train},
                          {"iteration_seconds", statistics.iteration_seconds()},
                          {"bubble_fraction", statistics.bubble_fraction()},
                          {"per_stage", statistics.per_stage()},
                          {"parameters_sha256", nullptr}};
+  if (const auto agreement = trainer.agreement()) json["agreement"] = to_json(*agreement);
   if (const auto sha256 = trainer.sha256()) json["parameters_sha256"] = *sha256;
+  if (options.run.model.encoder.used() && !options.run.emulated()) {
+    json["image_patches"] = nlohmann::json::array();
+    for (std::uint64_t step = 0; step < options.steps; ++step)
+      json["image_patches"].push_back(image_patches(options.run, step));
+  }
   if (options.eval_every > 0) {
     json["eval_losses"] = nlohmann::json::array();
     for (const auto& [step, loss] : losses.held_out)
@@ -188,15 +209,21 @@ void run_train(TrainOptions& options, CLI::App& command) {
   check(options, command);
   options.run.finish(command);
   options.run.model.evaluates = options.eval_every > 0;
-  Trainer trainer(options);
-  const Losses losses = train(trainer, options);
-  Results results;
-  results.summary = summarize(options, trainer, losses);
-  results.decisions = trainer.decisions();
-  results.timelines.push_back(trainer.statistics().timeline());
-  if (auto recorded = trainer.recorded()) results.recorded.push_back(std::move(*recorded));
-  report(trainer, losses, results.summary);
-  write_results(options.run.output, results);
+  run_in_processes(
+      options.run, [&options] { return configuration(options); },
+      [&options](ProcessSession* session) {
+        Trainer trainer(options, session);
+        const bool shown = leads(session);
+        const Losses losses = train(trainer, options, shown);
+        Results results;
+        results.summary = summarize(options, trainer, losses);
+        if (!shown) return;
+        results.decisions = trainer.decisions();
+        results.timelines.push_back(trainer.statistics().timeline());
+        if (auto recorded = trainer.recorded()) results.recorded.push_back(std::move(*recorded));
+        report(trainer, losses, results.summary);
+        write_results(options.run.output, results);
+      });
 }
 
 }  // namespace

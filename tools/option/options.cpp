@@ -11,6 +11,7 @@
 #include <set>
 #include <system_error>
 
+#include "option/units.hpp"
 #include "sluice/error.hpp"
 #include "sluice/trace/output_file.hpp"
 
@@ -23,6 +24,7 @@ constexpr std::uint32_t kMostStages = std::numeric_limits<StageId>::max();
 
 void declare_model(CLI::App& command, ModelOptions& model) {
   constexpr const char* group = "Model and training";
+  model.encoder.declare(command);
   command
       .add_option("--text", model.text, "File or folder of text to learn (default: the project's own docs)")
       ->group(group);
@@ -186,6 +188,13 @@ void RunOptions::declare(CLI::App& command) {
                   "Seconds without progress on any stage before a run is given up")
       ->capture_default_str()
       ->group("Pipeline");
+  command
+      .add_option(
+          "--lead", lead,
+          "With --launch-ahead: hand the next task over so long before the running one ends, as in 500us "
+          "(default: as soon as there is room)")
+      ->group("Pipeline");
+  processes.declare(command);
   declare_model(command, model);
   declare_output(command, output);
 }
@@ -219,20 +228,30 @@ std::optional<Duration> PipelineOptions::nominal_compute() const {
 
 void RunOptions::finish(const CLI::App& command) {
   PipelineOptions::finish(command);
+  world_ = processes.world();
+  grid_ = processes.grid(command, pipeline.stages, world_);
   set_limits(command);
+  if (!lead.empty()) {
+    if (!emulated()) throw ConfigError("lead", "only emulated devices know when a task will end");
+    if (launch_ahead < 2) throw ConfigError("lead", "needs --launch-ahead 2 or more");
+    if (!output.record.empty()) throw ConfigError("lead", "a recording does not say when tasks are launched");
+    lead_ = parse_duration("lead", lead);
+  }
   if (!(stall_timeout_s > 0 && stall_timeout_s <= kLongestStallTimeout)) {
     throw ConfigError("stall-timeout", fmt::format("must be above 0 and at most {} s", kLongestStallTimeout));
   }
+  model.encoder.check(command);
   std::vector<std::string> inputs;
   if (!model.text.empty()) inputs.push_back(model.text);
   if (command.count("--config") > 0) inputs.push_back(command.get_option("--config")->as<std::string>());
   output.check(inputs);
 }
 
-host::ThreadedRunOptions RunOptions::threaded() const {
-  host::ThreadedRunOptions options;
+host::RunSettings RunOptions::settings() const {
+  host::RunSettings options;
   options.rules = pipeline.rules;
   options.depth = launch_ahead;
+  options.lead = lead_;
   options.delays = delays();
   options.nominal_compute = nominal_compute();
   options.seed = seed;
@@ -261,6 +280,11 @@ nlohmann::json PipelineOptions::to_json() const {
 
 nlohmann::json RunOptions::to_json() const {
   nlohmann::json json = PipelineOptions::to_json();
+  json["ranks"] = in_processes() ? "processes" : "threads";
+  json["tp"] = processes.tp;
+  json["dp"] = processes.dp;
+  if (processes.tp > 1) json["agreement"] = processes.agreement;
+  if (!lead.empty()) json["lead"] = lead;
   if (emulated()) return json;
   json.update({{"text", model.text},
                {"layers", model.layers},
@@ -273,6 +297,7 @@ nlohmann::json RunOptions::to_json() const {
                {"clip", model.clip_norm},
                {"dropout", model.dropout},
                {"tied_embeddings", model.tied_embeddings}});
+  json.update(model.encoder.to_json(model.width, model.heads));
   return json;
 }
 

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "method/method.hpp"
+#include "option/encoder_options.hpp"
 #include "option/limits.hpp"
+#include "option/process_options.hpp"
 #include "sluice/host/delay_model.hpp"
 #include "sluice/host/duration_model.hpp"
 #include "sluice/host/threaded_run.hpp"
@@ -31,6 +33,7 @@ struct ModelOptions {
   double clip_norm = 1.0;
   double dropout = 0.0;
   bool tied_embeddings = false;
+  EncoderOptions encoder;
   std::string text;
   /// The text must be long enough to hold a part of it out.
   bool evaluates = false;
@@ -99,9 +102,12 @@ struct PipelineOptions {
 
 /// What `train` and `compare` have in common.
 struct RunOptions : PipelineOptions {
+  ProcessOptions processes;
   ModelOptions model;
   OutputOptions output;
   double stall_timeout_s = 60;
+  /// How long before the end of the running task the next one is launched; empty for any time.
+  std::string lead;
 
   /// Declares the options on a subcommand.
   void declare(CLI::App& command);
@@ -109,9 +115,18 @@ struct RunOptions : PipelineOptions {
   /// @throws ConfigError naming the field
   void finish(const CLI::App& command);
 
-  [[nodiscard]] host::ThreadedRunOptions threaded() const;
+  /// The ranks of the run. Those of threads are one a stage.
+  [[nodiscard]] const process::RankGrid& grid() const noexcept { return grid_; }
+  /// The ranks are processes, of which this is one, or which are still to be started.
+  [[nodiscard]] bool in_processes() const noexcept { return world_ > 0; }
+  [[nodiscard]] host::RunSettings settings() const;
   /// Every setting, as the results record it.
   [[nodiscard]] nlohmann::json to_json() const;
+
+ private:
+  Duration lead_ = host::EmulatedExecutor::kAnyLead;
+  process::RankGrid grid_;
+  std::uint32_t world_ = 0;
 };
 
 /// Declares where results go.

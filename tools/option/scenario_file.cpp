@@ -248,6 +248,10 @@ void read_group(TomlReader& file, sim::Scenario& scenario) {
   scenario.group.size = needed(*table, "size", sim::Scenario::kLargestGroup);
   if (const auto rule = table->one_of("rule", {"common", "first-pick"}))
     scenario.group.rule = *rule == 0 ? sim::GroupRule::CommonCandidate : sim::GroupRule::FirstPick;
+  if (const auto form = table->one_of("agreement", {"leader", "first-pick", "bitmap"})) {
+    if (table->has("rule")) table->refuse("rule", "has no meaning beside agreement");
+    scenario.group.form = agree::kForms[*form];
+  }
   if (const auto ns = table->nanoseconds("latency")) scenario.group.latency = Duration(std::llround(*ns));
   if (const auto skew = table->text("skew"))
     scenario.skew = located(*table, "skew", [&] { return parse_skew("skew", *skew); });
@@ -301,6 +305,7 @@ void validate(TomlReader& file, const sim::Scenario& scenario) {
   } catch (const ConfigError& error) {
     const auto group = file.table("group");
     if (group && error.field() == "group-rule") group->refuse("rule", reason_of(error));
+    if (group && error.field() == "agreement") group->refuse("agreement", reason_of(error));
     if (file.has(error.field())) file.refuse(error.field(), reason_of(error));
     throw;
   }

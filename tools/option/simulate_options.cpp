@@ -70,7 +70,7 @@ void apply_run(const PipelineOptions& run, const CLI::App& command, sim::Scenari
 /// They would do nothing: one rank agrees with nobody.
 void refuse_without_a_group(const CLI::App& command, const sim::Scenario& scenario) {
   if (scenario.group.size != 1) return;
-  for (const char* option : {"--group-rule", "--agreement-latency", "--skew"}) {
+  for (const char* option : {"--group-rule", "--agreement", "--agreement-latency", "--skew"}) {
     if (given(command, option))
       throw ConfigError(std::string(option).substr(2), "needs a group of at least 2 ranks (--group)");
   }
@@ -85,6 +85,18 @@ void apply_surroundings(const SimulateOptions& options, const CLI::App& command,
     }
     scenario.group.rule =
         options.group_rule == "common" ? sim::GroupRule::CommonCandidate : sim::GroupRule::FirstPick;
+  }
+  if (given(command, "--agreement")) {
+    if (given(command, "--group-rule"))
+      throw ConfigError("group-rule",
+                        "is of the model of an agreement, and --agreement runs the runtime's own");
+    scenario.group.form = agree::form_named(options.agreement);
+    if (!scenario.group.form) {
+      throw ConfigError("agreement", fmt::format("{} is not one of leader, first-pick, bitmap",
+                                                 in_quotes(options.agreement)));
+    }
+  } else if (given(command, "--group-rule")) {
+    scenario.group.form.reset();
   }
   if (given(command, "--agreement-latency"))
     scenario.group.latency = parse_duration("agreement-latency", options.agreement_latency);
@@ -115,6 +127,7 @@ nlohmann::json config_of(const SimulateOptions& options, const Simulation& simul
                  {"seeds", simulation.seeds},
                  {"group", scenario.group.size},
                  {"group_rule", scenario.group.rule == sim::GroupRule::FirstPick ? "first-pick" : "common"},
+                 {"agreement", scenario.group.form ? agree::name(*scenario.group.form) : "model"},
                  {"agreement_latency_s", in_seconds(scenario.group.latency)},
                  {"skew_mean_s", in_seconds(scenario.skew.mean)},
                  {"replicas", scenario.replicas},
@@ -167,7 +180,13 @@ void SimulateOptions::declare(CLI::App& command) {
                   "How they agree: common (best task runnable on all) or first-pick (RRFP's)")
       ->capture_default_str()
       ->group(group_name);
-  command.add_option("--agreement-latency", agreement_latency, "Time an agreement takes: 50us")
+  command
+      .add_option("--agreement", agreement,
+                  "Run the runtime's own agreement in place of a model: leader, first-pick or bitmap")
+      ->group(group_name);
+  command
+      .add_option("--agreement-latency", agreement_latency,
+                  "Time an agreement takes, or with --agreement each of its messages: 50us")
       ->group(group_name);
   command.add_option("--skew", skew, "Lateness of each rank's messages: exponential:MEAN or uniform:MEAN")
       ->group(group_name);

@@ -23,6 +23,7 @@ struct SimulateOptions {
   std::string latency;
   std::uint32_t group = 1;
   std::string group_rule = "common";
+  std::string agreement;
   std::string agreement_latency;
   std::string skew;
   std::uint32_t replicas = 1;

@@ -54,6 +54,7 @@ std::vector<PaperRow> read_paper_rows(const std::string& folder) {
   if (error || paths.empty()) throw ConfigError("scenarios", "no scenarios in " + folder);
   std::sort(paths.begin(), paths.end());
   std::vector<PaperRow> rows;
+  rows.reserve(paths.size());
   for (const std::string& path : paths) rows.push_back(read_paper_row(path));
   return rows;
 }

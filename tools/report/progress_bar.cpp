@@ -14,14 +14,15 @@ constexpr auto kBetweenLines = std::chrono::seconds(2);
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string what, std::uint64_t total)
-    : what_(std::move(what)), total_(total), terminal_(isatty(STDERR_FILENO) != 0) {}
+ProgressBar::ProgressBar(std::string what, std::uint64_t total, bool shown)
+    : what_(std::move(what)), total_(total), shown_(shown), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 ProgressBar::~ProgressBar() {
   if (terminal_ && drawn_) std::fputc('\n', stderr);
 }
 
 void ProgressBar::show(std::uint64_t done, const std::string& status) {
+  if (!shown_) return;
   if (!terminal_) {
     const auto now = std::chrono::steady_clock::now();
     if (done != total_ && now - last_ < kBetweenLines) return;

@@ -10,7 +10,8 @@ namespace sluice::tools {
 /// now and then elsewhere.
 class ProgressBar {
  public:
-  ProgressBar(std::string what, std::uint64_t total);
+  /// @param shown false where another process shows it
+  ProgressBar(std::string what, std::uint64_t total, bool shown = true);
   /// Leaves a terminal at the start of a line.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
@@ -22,6 +23,7 @@ class ProgressBar {
  private:
   std::string what_;
   std::uint64_t total_;
+  bool shown_;
   bool terminal_;
   bool drawn_ = false;
   std::chrono::steady_clock::time_point last_{};

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "run/process_session.hpp"
 #include "sluice/torch/gpt_config.hpp"
+#include "sluice/torch/group_exchange.hpp"
 #include "sluice/torch/no_pipeline.hpp"
 #include "sluice/torch/parameter_digest.hpp"
 #include "sluice/torch/step_exchange.hpp"
@@ -34,6 +36,11 @@ gpt::GptConfig model_config(const RunOptions& options) {
   config.learning_rate = model.learning_rate;
   config.weight_decay = model.weight_decay;
   config.clip_norm = model.clip_norm;
+  if (model.encoder.used()) {
+    config.encoder = gpt::VitConfig{model.encoder.layers, model.encoder.width.value_or(model.width),
+                                    model.encoder.heads.value_or(model.heads), model.encoder.image_grid,
+                                    model.encoder.chunks};
+  }
   config.validate();
   return config;
 }
@@ -53,7 +60,9 @@ std::vector<std::filesystem::path> own_docs() {
   return pages;
 }
 
+/// Nothing where the model describes images.
 std::shared_ptr<const gpt::TextData> load_text(const ModelOptions& model) {
+  if (model.encoder.used()) return nullptr;
   const std::vector<std::filesystem::path> paths =
       model.text.empty() ? own_docs() : std::vector{std::filesystem::path(model.text)};
   auto text = std::make_shared<const gpt::TextData>(gpt::TextData::load(paths, model.context));
@@ -63,40 +72,48 @@ std::shared_ptr<const gpt::TextData> load_text(const ModelOptions& model) {
 
 /// A rank that is done waits for the slowest one, which may take as long as the watchdog allows.
 std::chrono::nanoseconds step_timeout(const RunOptions& options) {
-  return 2 * std::max<Duration>(std::chrono::minutes(1), options.threaded().stall_timeout);
+  return 2 * std::max<Duration>(std::chrono::minutes(1), options.settings().stall_timeout);
 }
 
 }  // namespace
 
 class GptWorkload::Impl {
  public:
-  Impl(const RunOptions& options, const Pipeline& pipeline)
-      : exchange_(std::make_shared<gpt::InProcessExchange>(pipeline.stages(), step_timeout(options))) {
+  Impl(const RunOptions& options, const Pipeline& pipeline, ProcessSession* session) : session_(session) {
     const gpt::GptConfig config = model_config(options);
     const auto text = load_text(options.model);
-    for (StageId stage = 0; stage < pipeline.stages(); ++stage)
-      ranks_.emplace_back(config, text, exchange_, pipeline, stage);
-    for (Chunk chunk = 0; chunk < pipeline.chunks(); ++chunk) {
-      stages_.push_back(&ranks_[pipeline.stage_of(chunk)].stage(chunk));
+    stages_.resize(pipeline.chunks());
+    if (session_ != nullptr) {
+      add_rank(config, text, std::make_shared<gpt::GroupExchange>(session_->groups()), pipeline,
+               session_->place().stage);
+      return;
     }
+    exchange_ = std::make_shared<gpt::InProcessExchange>(pipeline.stages(), step_timeout(options));
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage)
+      add_rank(config, text, exchange_, pipeline, stage);
   }
 
   host::Workload workload() {
     host::Workload workload;
     workload.stages = stages_;
-    workload.before_iteration = [this](std::uint32_t rank, const Iteration& iteration) {
-      ranks_[rank].begin_iteration(iteration);
+    // Where the ranks are processes, the only one here is this process's.
+    const auto of = [this](std::uint32_t rank) { return session_ == nullptr ? rank : 0; };
+    workload.before_iteration = [this, of](std::uint32_t rank, const Iteration& iteration) {
+      ranks_[of(rank)].begin_iteration(iteration);
     };
-    workload.after_iteration = [this](std::uint32_t rank, const Iteration&) { ranks_[rank].end_iteration(); };
-    workload.on_failure = [this](const std::string& cause) { exchange_->abort(cause); };
+    workload.after_iteration = [this, of](std::uint32_t rank, const Iteration&) {
+      ranks_[of(rank)].end_iteration();
+    };
+    if (exchange_) workload.on_failure = [this](const std::string& cause) { exchange_->abort(cause); };
     return workload;
   }
 
   [[nodiscard]] double loss() const {
+    std::optional<double> own;
     for (const gpt::TrainingRank& rank : ranks_) {
-      if (rank.has_loss()) return rank.loss();
+      if (rank.has_loss()) own = rank.loss();
     }
-    throw Error("no rank has a loss");
+    return session_ == nullptr ? own.value() : session_->from_whoever_knows(own);
   }
 
   [[nodiscard]] std::string parameters_sha256() const {
@@ -105,12 +122,22 @@ class GptWorkload::Impl {
       const std::vector<gpt::ParameterDigest> own = rank.parameter_digests();
       digests.insert(digests.end(), own.begin(), own.end());
     }
+    if (session_ != nullptr) digests = session_->of_first_replica(digests);
     return gpt::parameters_sha256(std::move(digests));
   }
 
  private:
+  void add_rank(const gpt::GptConfig& config, const std::shared_ptr<const gpt::TextData>& text,
+                const std::shared_ptr<gpt::StepExchange>& exchange, const Pipeline& pipeline, StageId stage) {
+    gpt::TrainingRank& rank = ranks_.emplace_back(config, text, exchange, pipeline, stage);
+    for (const Chunk chunk : pipeline.chunks_of(stage)) stages_[chunk] = &rank.stage(chunk);
+  }
+
+  ProcessSession* session_;
+  /// Only of ranks that are threads.
   std::shared_ptr<gpt::InProcessExchange> exchange_;
   std::vector<gpt::TrainingRank> ranks_;
+  /// User code by chunk; null for those of other processes.
   std::vector<host::Stage*> stages_;
 };
 
@@ -125,8 +152,8 @@ class UnpipelinedGpt::Impl {
   gpt::NoPipeline model_;
 };
 
-GptWorkload::GptWorkload(const RunOptions& options, const Pipeline& pipeline)
-    : impl_(std::make_unique<Impl>(options, pipeline)) {}
+GptWorkload::GptWorkload(const RunOptions& options, const Pipeline& pipeline, ProcessSession* session)
+    : impl_(std::make_unique<Impl>(options, pipeline, session)) {}
 GptWorkload::~GptWorkload() = default;
 
 host::Workload GptWorkload::workload() { return impl_->workload(); }
@@ -156,7 +183,7 @@ namespace {
 class GptWorkload::Impl {};
 class UnpipelinedGpt::Impl {};
 
-GptWorkload::GptWorkload(const RunOptions&, const Pipeline&) { refuse(); }
+GptWorkload::GptWorkload(const RunOptions&, const Pipeline&, ProcessSession*) { refuse(); }
 GptWorkload::~GptWorkload() = default;
 host::Workload GptWorkload::workload() { refuse(); }
 double GptWorkload::loss() const { refuse(); }

@@ -10,19 +10,23 @@
 
 namespace sluice::tools {
 
+class ProcessSession;
+
 /// The GPT of a run, cut for one pipeline: user code of its stages and the ends of its steps.
 class GptWorkload {
  public:
+  /// @param session where the ranks are processes: only this one's stage is built; else null
   /// @throws ConfigError naming the field; `emulate` where the build has no LibTorch
-  GptWorkload(const RunOptions& options, const Pipeline& pipeline);
+  GptWorkload(const RunOptions& options, const Pipeline& pipeline, ProcessSession* session);
   ~GptWorkload();
   GptWorkload(const GptWorkload&) = delete;
   GptWorkload& operator=(const GptWorkload&) = delete;
 
   /// What the ranks run. The workload outlives the run.
   [[nodiscard]] host::Workload workload();
-  /// Mean loss of the last iteration.
+  /// Mean loss of the last iteration. All processes ask, and all are told.
   [[nodiscard]] double loss() const;
+  /// As `loss`.
   [[nodiscard]] std::string parameters_sha256() const;
 
  private:

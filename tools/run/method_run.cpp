@@ -8,14 +8,16 @@
 #include <cstdlib>
 #include <utility>
 
+#include "run/process_session.hpp"
 #include "sluice/error.hpp"
+#include "sluice/host/threaded_run.hpp"
 
 namespace sluice::tools {
 namespace {
 
 /// A task that never returns would keep the run from being taken down, and its report from being read:
 /// the process leaves at once, there is nothing to save.
-host::IterationReport run_or_leave(host::ThreadedRun& run, const Iteration& iteration) {
+host::IterationReport run_or_leave(host::PipelineRun& run, const Iteration& iteration) {
   try {
     return run.run(iteration);
   } catch (const StallError& error) {
@@ -27,27 +29,26 @@ host::IterationReport run_or_leave(host::ThreadedRun& run, const Iteration& iter
 
 }  // namespace
 
-MethodRun::MethodRun(const RunOptions& options, const Method& method)
+MethodRun::MethodRun(const RunOptions& options, const Method& method, ProcessSession* session)
     : method_(method),
+      session_(session),
       keep_decisions_(!options.output.decisions.empty()),
       keep_recording_(!options.output.record.empty()),
       statistics_(method.name(), method.pipeline().stages()),
       decisions_({{"method", method.name()}, {"stages", nlohmann::json::array()}}) {
   for (std::uint32_t stage = 0; stage < method.pipeline().stages(); ++stage)
     decisions_["stages"].push_back(nlohmann::json::array());
-  host::Workload workload = make_workload(options);
-  host::ThreadedRunOptions threaded = options.threaded();
-  threaded.limits = method_.settings().limits;
+  host::RunSettings settings = options.settings();
+  settings.limits = method_.settings().limits;
   if (options.emulated() && !options.delays().uses_average()) {
     message_time_ = [delays = options.delays(), seed = options.seed](const MessageId& id) {
       return std::optional(delays.draw(seed, id, Duration{0}));
     };
   }
   if (keep_recording_ || message_time_) {
-    const MethodSettings& settings = method_.settings();
     builder_ = std::make_unique<trace::RunBuilder>(trace::RecordedRun{
         method_.name(), method_.pipeline(), settings.limits, settings.rules, options.launch_ahead});
-    threaded.recorders = builder_->recorders();
+    settings.recorders = builder_->recorders();
   }
   if (method_.adapts()) {
     adaptation_ = std::make_unique<Adaptation>(
@@ -55,18 +56,29 @@ MethodRun::MethodRun(const RunOptions& options, const Method& method)
     if (!builder_) {
       for (StageId stage = 0; stage < method_.pipeline().stages(); ++stage)
         adaptation_->own.emplace_back(Recorder::room_for_iteration(method_.pipeline(), stage));
-      for (Recorder& recorder : adaptation_->own) threaded.recorders.push_back(&recorder);
+      for (Recorder& recorder : adaptation_->own) settings.recorders.push_back(&recorder);
     }
-    adaptation_->recorders = threaded.recorders;
+    adaptation_->recorders = settings.recorders;
   }
-  run_ = std::make_unique<host::ThreadedRun>(
-      method_.pipeline(), [this](StageId stage) { return method_.policy(stage); }, std::move(workload),
-      threaded);
+  run_ = start(options, std::move(settings));
+}
+
+MethodRun::~MethodRun() = default;
+
+std::unique_ptr<host::PipelineRun> MethodRun::start(const RunOptions& options, host::RunSettings settings) {
+  host::Workload workload = make_workload(options);
+  if (session_ == nullptr) {
+    return std::make_unique<host::ThreadedRun>(
+        method_.pipeline(), [this](StageId stage) { return method_.policy(stage); }, std::move(workload),
+        settings);
+  }
+  const StageId stage = session_->place().stage;
+  return session_->run(method_.pipeline(), method_.policy(stage), std::move(workload), std::move(settings));
 }
 
 host::Workload MethodRun::make_workload(const RunOptions& options) {
   if (!options.emulated()) {
-    model_ = std::make_unique<GptWorkload>(options, method_.pipeline());
+    model_ = std::make_unique<GptWorkload>(options, method_.pipeline(), session_);
     return model_->workload();
   }
   host::Workload workload;
@@ -79,6 +91,8 @@ host::Workload MethodRun::make_workload(const RunOptions& options) {
 
 void MethodRun::run(const Iteration& iteration, bool measure) {
   const host::IterationReport report = run_or_leave(*run_, iteration);
+  if (model_) loss_ = model_->loss();
+  spent_ += report.duration();
   if (adaptation_ && iteration.kind == IterationKind::Training) adapt();
   if (measure) {
     std::vector<std::span<const Decision>> logs;
@@ -108,10 +122,6 @@ void MethodRun::keep_decisions() {
   }
 }
 
-std::optional<double> MethodRun::loss() const {
-  return model_ ? std::optional(model_->loss()) : std::nullopt;
-}
-
 std::optional<trace::RecordedRun> MethodRun::recorded() const {
   return keep_recording_ ? std::optional(builder_->run()) : std::nullopt;
 }
@@ -126,6 +136,32 @@ std::optional<sim::Overhead> MethodRun::overhead() const {
   const double task_s = measured.bound_by_stage.mean_s;
   const double hop_s = measured.bound_by_message.count > 0 ? measured.bound_by_message.mean_s - task_s : 0;
   return sim::Overhead{rounded(task_s), rounded(hop_s)};
+}
+
+std::optional<GroupStatistics> MethodRun::agreement() const {
+  const std::vector<AgreementStatistics> ranks = run_->agreements();
+  if (ranks.empty()) return std::nullopt;
+  const process::RankGrid& grid = session_->grid();
+  GroupStatistics all;
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    const AgreementStatistics& own = ranks[rank];
+    const double share = std::chrono::duration<double>(own.idle) / std::chrono::duration<double>(spent_);
+    all.idle_share += share / static_cast<double>(ranks.size());
+    all.highest_idle_share = std::max(all.highest_idle_share, share);
+    // The counts are the same on all ranks of a group.
+    if (grid.place_of(rank).member != 0) continue;
+    all.decisions += own.decisions;
+    all.attempts += own.attempts;
+    all.deferrals += own.deferrals;
+    all.picks_differed += own.picks_differed;
+  }
+  return all;
+}
+
+nlohmann::json to_json(const GroupStatistics& statistics) {
+  return {{"decisions", statistics.decisions},   {"attempts", statistics.attempts},
+          {"deferrals", statistics.deferrals},   {"picks_differed", statistics.picks_differed},
+          {"idle_share", statistics.idle_share}, {"highest_idle_share", statistics.highest_idle_share}};
 }
 
 std::optional<std::string> MethodRun::parameters_sha256() const {

@@ -76,7 +76,7 @@ class Verification {
 
 Replayed replay_in_runtime(const RecordedRun& run, const RecordedTimes& times,
                            const std::function<void(std::size_t)>& on_iteration) {
-  host::ThreadedRunOptions options;
+  host::RunSettings options;
   options.limits = run.limits;
   options.rules = run.rules;
   options.depth = run.launch_ahead;

@@ -106,6 +106,9 @@ class Sweep {
     for (std::size_t stage = 0; stage < outcome.stages.size(); ++stage) {
       compute += outcome.stages[stage].compute;
       agreement += outcome.stages[stage].agreement;
+      result.decisions += outcome.stages[stage].decisions;
+      result.deferrals += outcome.stages[stage].deferrals;
+      result.picks_differed += outcome.stages[stage].picks_differed;
       result.peak_in_flight[stage] =
           std::max(result.peak_in_flight[stage], outcome.stages[stage].peak_in_flight);
     }
@@ -140,6 +143,10 @@ double SimulatedMethod::bubble_fraction() const {
   const double whole = std::accumulate(makespans.begin(), makespans.end(), 0.0);
   const double busy = std::accumulate(compute.begin(), compute.end(), 0.0);
   return whole > 0 ? 1 - busy / whole : 0;
+}
+
+double SimulatedMethod::deferrals_per_task() const {
+  return decisions > 0 ? static_cast<double>(deferrals) / static_cast<double>(decisions) : 0;
 }
 
 double SimulatedMethod::at_median(const std::vector<double>& values) const {

@@ -19,6 +19,10 @@ struct SimulatedMethod {
   std::vector<double> bounds;
   /// Means over the stages; the three add up to the makespan.
   std::vector<double> compute, blocked, agreement;
+  /// Of groups, over all seeds and stages.
+  std::uint64_t decisions = 0;
+  std::uint64_t deferrals = 0;
+  std::uint64_t picks_differed = 0;
   /// By stage, the most over all seeds.
   std::vector<std::uint32_t> peak_in_flight;
 
@@ -27,6 +31,8 @@ struct SimulatedMethod {
   [[nodiscard]] double bound_ratio() const;
   /// Share of stages * time in which the devices ran nothing, over all seeds.
   [[nodiscard]] double bubble_fraction() const;
+  /// Attempts that decided nothing, a task; 0 where nothing was agreed on.
+  [[nodiscard]] double deferrals_per_task() const;
   /// Of one of the vectors above, in the seed of the median makespan (the mean of the two middle ones).
   [[nodiscard]] double at_median(const std::vector<double>& values) const;
 };

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "sluice/torch/process_group.hpp"
+
 namespace sluice::gpt {
 namespace {
 
@@ -19,8 +21,8 @@ constexpr double kNormEpsilon = 1e-5;
 
 /// What a layer's backward needs besides tensors of the graph.
 struct LayerCall final : ::torch::CustomClassHolder {
-  LayerCall(const Parameter& matrix, const Parameter* offset, WeightJobs& left)
-      : weight(matrix.value), weight_grad(matrix.grad), jobs(&left) {
+  LayerCall(const Parameter& matrix, const Parameter* offset, WeightJobs& left, LinearSums summed = {})
+      : weight(matrix.value), weight_grad(matrix.grad), jobs(&left), sums(summed) {
     if (offset == nullptr) return;
     bias = offset->value;
     bias_grad = offset->grad;
@@ -31,6 +33,7 @@ struct LayerCall final : ::torch::CustomClassHolder {
   at::Tensor bias;       ///< undefined without a bias
   at::Tensor bias_grad;  ///< undefined without a bias
   WeightJobs* jobs;
+  LinearSums sums;
 };
 
 using LayerCallPtr = c10::intrusive_ptr<LayerCall>;
@@ -43,13 +46,25 @@ LayerCallPtr saved_call(AutogradContext* context) {
   return c10::static_intrusive_pointer_cast<LayerCall>(context->saved_data["call"].toCapsule());
 }
 
+void sum_over(ProcessGroup* group, at::Tensor& tensor) {
+  if (group == nullptr) return;
+  tensor = tensor.contiguous();
+  group->all_reduce_sum({tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())});
+}
+
 at::Tensor as_rows(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
 
 struct Linear : ::torch::autograd::Function<Linear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LayerCallPtr& call) {
     context->save_for_backward({x});
     save_call(context, call);
-    return call->bias.defined() ? at::linear(x, call->weight, call->bias) : at::linear(x, call->weight);
+    const bool has_bias = call->bias.defined();
+    if (call->sums.output == nullptr) {
+      return has_bias ? at::linear(x, call->weight, call->bias) : at::linear(x, call->weight);
+    }
+    at::Tensor y = at::linear(x, call->weight);
+    sum_over(call->sums.output, y);
+    return has_bias ? y.add_(call->bias) : y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& output_grads) {
@@ -57,6 +72,7 @@ struct Linear : ::torch::autograd::Function<Linear> {
     const at::Tensor x = context->get_saved_variables()[0].detach();
     const at::Tensor dy = as_rows(output_grads[0]);
     at::Tensor dx = at::mm(dy, call->weight).view_as(x);
+    sum_over(call->sums.input_grad, dx);
     call->jobs->add([call, x = as_rows(x), dy] {
       call->weight_grad.addmm_(dy.t(), x);
       if (call->bias_grad.defined()) call->bias_grad.add_(dy.sum(0));
@@ -103,8 +119,8 @@ void WeightJobs::run() {
 }
 
 at::Tensor deferred_linear(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-                           WeightJobs& jobs) {
-  return Linear::apply(x, c10::make_intrusive<LayerCall>(weight, bias, jobs));
+                           WeightJobs& jobs, LinearSums sums) {
+  return Linear::apply(x, c10::make_intrusive<LayerCall>(weight, bias, jobs, sums));
 }
 
 at::Tensor deferred_layer_norm(const at::Tensor& x, const Parameter& weight, const Parameter& bias,

@@ -40,6 +40,7 @@ void GptConfig::validate() const {
   require(epsilon > 0.0 && std::isfinite(epsilon), "epsilon", "must be positive");
   require(weight_decay >= 0.0 && std::isfinite(weight_decay), "weight-decay", "must not be negative");
   require(clip_norm >= 0.0 && std::isfinite(clip_norm), "clip", "must not be negative");
+  if (encoder) encoder->validate();
 }
 
 std::vector<LayerRange> divide_layers(std::uint32_t layers, std::uint32_t chunks) {

@@ -3,10 +3,18 @@
 #include <utility>
 
 namespace sluice::gpt {
+namespace {
+
+GptConfig in_one_chunk(GptConfig config) {
+  if (config.encoder) config.encoder->chunks = 0;
+  return config;
+}
+
+}  // namespace
 
 NoPipeline::NoPipeline(const GptConfig& config, std::shared_ptr<const TextData> text, Microbatch microbatches)
     : pipeline_(Pipeline::chain(1, microbatches)),
-      rank_(config, std::move(text), std::make_shared<InProcessExchange>(1), pipeline_, 0) {
+      rank_(in_one_chunk(config), std::move(text), std::make_shared<InProcessExchange>(1), pipeline_, 0) {
   rank_.stage(0).prepare(1);
 }
 

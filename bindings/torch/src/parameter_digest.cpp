@@ -38,7 +38,7 @@ std::string parameters_sha256(std::vector<ParameterDigest> digests) {
     const ParameterDigest& digest = digests[i];
     if (i > 0 && digest.index == digests[i - 1].index) {
       if (digest.sha256 == digests[i - 1].sha256) continue;
-      throw Error("the copies of tied parameter " + std::to_string(digest.index) + " differ");
+      throw Error("the copies of parameter " + std::to_string(digest.index) + " differ");
     }
     if (digest.index != expected) throw Error("parameter " + std::to_string(expected) + " is missing");
     joined.insert(joined.end(), digest.sha256.begin(), digest.sha256.end());

@@ -24,6 +24,7 @@
 #include "sluice/slot_pool.hpp"
 #include "sluice/stage_tasks.hpp"
 #include "sluice/transport.hpp"
+#include "sluice/waiting.hpp"
 
 namespace sluice {
 
@@ -133,7 +134,9 @@ class Dispatcher {
   [[nodiscard]] const DecisionLog& log() const noexcept { return log_; }
   [[nodiscard]] DecisionLog& log() noexcept { return log_; }
 
-  /// What this rank waits for, one line a chunk: for stall reports.
+  /// What this rank waits for: for stall reports.
+  [[nodiscard]] Waiting waiting() const;
+  /// The same as text, one line a chunk.
   [[nodiscard]] std::string waiting_report() const;
 
  private:
@@ -156,6 +159,22 @@ class Dispatcher {
     std::uint8_t gradients_missing = 0;
     std::uint8_t sends = 0;
     std::uint8_t flags = 0;
+  };
+  /// Forwards of a source chunk that may be launched next. The oldest is among them wherever it may come in:
+  /// the ranks of a group need not see room for others at the same time, but all come to have it in common.
+  struct Nominees {
+    static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+    std::uint32_t best = kNobody;
+    /// Nobody where it is the best.
+    std::uint32_t oldest = kNobody;
+
+    [[nodiscard]] bool contains(std::uint32_t microbatch) const noexcept {
+      return best == microbatch || oldest == microbatch;
+    }
+    void remove(Microbatch microbatch) noexcept {
+      if (best == microbatch) best = kNobody;
+      if (oldest == microbatch) oldest = kNobody;
+    }
   };
   /// Launched accumulations of one chunk that have not ended; all on one lane.
   struct Accumulating {
@@ -194,8 +213,11 @@ class Dispatcher {
   [[nodiscard]] bool source(std::uint32_t position) const { return in_edges_[position].empty(); }
   void refresh_sources();
   /// A nominated forward has its credit, so that no chunk that is admitted meanwhile takes it.
-  [[nodiscard]] bool nominees_hold_credits() const { return by_readiness() && backpressure_.mixed(); }
+  [[nodiscard]] bool nominees_hold_credits() const {
+    return by_readiness() && tasks_.chunks() > 1 && config_.rules.bounded_admission;
+  }
   [[nodiscard]] std::uint32_t nominate(std::uint32_t position) const;
+  [[nodiscard]] std::uint32_t nominate_oldest(std::uint32_t position) const;
   void set_runnable(const Task& task, bool runnable);
   void announce();
   void backward_ready(const Task& task, Entry& state);
@@ -222,7 +244,12 @@ class Dispatcher {
   void note_done(const Done& done);
   void note_asked(PassMask allowed);
   [[nodiscard]] std::uint32_t held_by_limit() const;
-  [[nodiscard]] std::string describe_wait(std::uint32_t position) const;
+  void add_wait(std::uint32_t index, Waiting& waiting) const;
+  bool add_ready(const Task& task, Waiting& waiting) const;
+  void add_forward_wait(const Task& task, const Entry& state, Waiting& waiting) const;
+  void add_backward_wait(const Task& task, const Entry& state, Waiting& waiting) const;
+  [[nodiscard]] WaitFor held_by(const Task& task) const;
+  [[nodiscard]] FarEnd far_end(EdgeId edge, Direction direction, bool incoming) const;
 
   [[nodiscard]] Entry& entry(const Task& task) { return entries_[tasks_.index(task.chunk, task.microbatch)]; }
   [[nodiscard]] const Entry& entry(const Task& task) const {
@@ -248,7 +275,7 @@ class Dispatcher {
   std::vector<ReadySet> waiting_;
   /// Forwards of source chunks that have not been launched, by the hint's rank; one set a chunk.
   std::vector<ReadySet> unlaunched_;
-  std::vector<std::uint32_t> nominated_;
+  std::vector<Nominees> nominated_;
   /// Where nominees hold credits: the next microbatch of each source, in an order that all ranks of a group
   /// share whatever they have admitted.
   std::vector<Microbatch> next_nominee_;
@@ -271,6 +298,8 @@ class Dispatcher {
   /// Launched tasks of each lane that have not ended, and the last of them: for stall reports.
   std::array<std::uint32_t, kLanes> unended_{};
   std::array<Task, kLanes> last_launched_{};
+  /// When something last happened here: for stall reports.
+  Time last_progress_{};
   /// When the current progress() first had something to record; `kNever` until then.
   Time progress_time_ = kNever;
   /// The wait for the group's next decision has been recorded.

@@ -21,7 +21,9 @@ using Chunk = std::uint16_t;
 using Microbatch = std::uint32_t;
 
 /// The unit of dispatch, eight bytes, ordered by microbatch, then chunk, then pass.
-struct Task {
+///
+/// Aligned to its size, so that every compiler reads and writes an atomic one without a call.
+struct alignas(8) Task {
   Microbatch microbatch = 0;
   Chunk chunk = 0;
   Pass pass = Pass::Forward;

@@ -8,7 +8,6 @@
 namespace sluice {
 namespace {
 
-constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 constexpr std::size_t kAnnounceAtOnce = 256;
 
 /// A replayed iteration must hold every task of the stage exactly once, in an order it can run in.
@@ -60,7 +59,7 @@ Dispatcher::Dispatcher(const Pipeline& pipeline, const DispatcherConfig& config,
       entries_(tasks_.size()),
       waiting_(tasks_.chunks()),
       unlaunched_(tasks_.chunks()),
-      nominated_(tasks_.chunks(), kNobody),
+      nominated_(tasks_.chunks()),
       next_nominee_(tasks_.chunks()),
       next_accumulation_(tasks_.chunks()),
       accumulating_(tasks_.chunks()),
@@ -105,10 +104,11 @@ void Dispatcher::begin(const Iteration& iteration) {
   changes_.clear();
   unended_ = {};
   arbiter_.begin();
+  seams_.agreement.begin(iteration, arbiter_);
   backpressure_.begin(iteration.kind);
   for (ReadySet& waiting : waiting_) waiting.clear();
   std::fill(next_accumulation_.begin(), next_accumulation_.end(), 0);
-  std::fill(nominated_.begin(), nominated_.end(), kNobody);
+  std::fill(nominated_.begin(), nominated_.end(), Nominees{});
   std::fill(next_nominee_.begin(), next_nominee_.end(), 0);
   for (std::uint32_t index = 0; index < tasks_.size(); ++index) {
     const std::uint32_t position = index / tasks_.microbatches();
@@ -118,6 +118,7 @@ void Dispatcher::begin(const Iteration& iteration) {
   }
   if (config_.record_decisions) log_.reserve_more(std::size_t{tasks_.size()} * kPasses);
   inbox_.begin(iteration.index);
+  last_progress_ = seams_.clock.now();
   if (recording()) note_iteration(EventKind::IterationBegin);
   for (const Offer& offer : inbox_.held()) take_offer(offer);
   inbox_.clear_held();
@@ -131,6 +132,7 @@ bool Dispatcher::progress() {
   admit_waiting();
   happened |= poll_arrivals();
   happened |= launch_candidates();
+  if (happened) last_progress_ = progress_time();
   return happened;
 }
 
@@ -227,7 +229,7 @@ void Dispatcher::launch(const Task& task) {
     admit(position, task.microbatch);
     unlaunched_[position].erase(
         policy_.hint().rank(Pass::Forward, tasks_.index(task.chunk, task.microbatch)));
-    if (nominated_[position] == task.microbatch) nominated_[position] = kNobody;
+    nominated_[position].remove(task.microbatch);
   }
   const bool whole = runs_whole(task);
   if (whole) state.flags |= kWhole;
@@ -292,7 +294,7 @@ std::uint32_t Dispatcher::held_by_limit() const {
     held += waiting_[position].size();
     // While anyone may come in, what a source has not launched is not held by the limit.
     if (!source(position) || !by_readiness() || backpressure_.open(position)) continue;
-    held += unlaunched_[position].size() - (nominated_[position] == kNobody ? 0 : 1);
+    held += unlaunched_[position].size() - (nominated_[position].best == Nominees::kNobody ? 0 : 1);
   }
   return held;
 }
@@ -303,6 +305,7 @@ void Dispatcher::set_runnable(const Task& task, bool runnable) {
   } else {
     arbiter_.erase(task);
   }
+  if (!by_readiness()) return;
   changes_.push_back({task, runnable});
   if (changes_.size() == kAnnounceAtOnce) announce();
 }
@@ -314,39 +317,51 @@ void Dispatcher::announce() {
 }
 
 std::uint32_t Dispatcher::nominate(std::uint32_t position) const {
-  if (unlaunched_[position].empty()) return kNobody;
+  if (unlaunched_[position].empty()) return Nominees::kNobody;
   if (nominees_hold_credits()) {
     const Microbatch next = next_nominee_[position];
-    return next < tasks_.microbatches() && admits(position, next) ? next : kNobody;
+    return next < tasks_.microbatches() && admits(position, next) ? next : Nominees::kNobody;
   }
   const Chunk chunk = tasks_.chunk_at(position);
   if (backpressure_.focusing()) {
     const std::optional<Task> focus = backpressure_.focus();
-    if (!focus || focus->chunk != chunk || focus->pass != Pass::Forward) return kNobody;
-    return admits(position, focus->microbatch) ? focus->microbatch : kNobody;
+    if (!focus || focus->chunk != chunk || focus->pass != Pass::Forward) return Nominees::kNobody;
+    return admits(position, focus->microbatch) ? focus->microbatch : Nominees::kNobody;
   }
   if (backpressure_.open(position)) {
     const Hint& hint = policy_.hint();
     return hint.task(hint.class_of(Pass::Forward), unlaunched_[position].first()).microbatch;
   }
+  return nominate_oldest(position);
+}
+
+std::uint32_t Dispatcher::nominate_oldest(std::uint32_t position) const {
+  if (unlaunched_[position].empty() || nominees_hold_credits() || backpressure_.focusing())
+    return Nominees::kNobody;
   const Microbatch oldest = backpressure_.oldest(position);
-  if (oldest == tasks_.microbatches() || !admits(position, oldest)) return kNobody;
+  if (oldest == tasks_.microbatches() || !admits(position, oldest)) return Nominees::kNobody;
   const bool launched = (entries_[position * tasks_.microbatches() + oldest].flags & kForwardLaunched) != 0;
-  return launched ? kNobody : oldest;
+  return launched ? Nominees::kNobody : oldest;
 }
 
 void Dispatcher::refresh_sources() {
+  constexpr std::uint32_t nobody = Nominees::kNobody;
   for (std::uint32_t position = 0; position < tasks_.chunks(); ++position) {
-    std::uint32_t& current = nominated_[position];
-    if (!source(position) || (nominees_hold_credits() && current != kNobody)) continue;
-    const std::uint32_t next = nominate(position);
-    if (next == current) continue;
-    if (nominees_hold_credits()) {
-      backpressure_.admitted(position, next);
+    Nominees& current = nominated_[position];
+    if (!source(position) || (nominees_hold_credits() && current.best != nobody)) continue;
+    Nominees next{nominate(position), nominate_oldest(position)};
+    if (next.oldest == next.best) next.oldest = nobody;
+    if (nominees_hold_credits() && next.best != nobody) {
+      backpressure_.admitted(position, next.best);
       ++next_nominee_[position];
     }
-    if (current != kNobody) set_runnable({current, tasks_.chunk_at(position), Pass::Forward}, false);
-    if (next != kNobody) set_runnable({next, tasks_.chunk_at(position), Pass::Forward}, true);
+    const Chunk chunk = tasks_.chunk_at(position);
+    for (const std::uint32_t each : {current.best, current.oldest}) {
+      if (each != nobody && !next.contains(each)) set_runnable({each, chunk, Pass::Forward}, false);
+    }
+    for (const std::uint32_t each : {next.best, next.oldest}) {
+      if (each != nobody && !current.contains(each)) set_runnable({each, chunk, Pass::Forward}, true);
+    }
     current = next;
   }
 }

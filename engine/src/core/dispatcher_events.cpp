@@ -63,6 +63,7 @@ bool Dispatcher::poll_arrivals() {
 void Dispatcher::finish(const Done& done) {
   Entry& state = entry(done.task);
   --unended_[static_cast<std::size_t>(lane(done.task.pass))];
+  if (unended_ == decltype(unended_){}) seams_.agreement.device_idle(done.ended);
   switch (done.task.pass) {
     case Pass::Forward:
       finish_forward(done.task, state);

@@ -7,10 +7,17 @@
 
 namespace sluice::host {
 
-EmulatedExecutor::EmulatedExecutor(const Clock& clock, TaskTime task_time, std::uint32_t depth)
-    : clock_(clock), task_time_(std::move(task_time)), depth_(depth) {
+EmulatedExecutor::EmulatedExecutor(const Clock& clock, TaskTime task_time, std::uint32_t depth,
+                                   Duration lead)
+    : clock_(clock), task_time_(std::move(task_time)), depth_(depth), lead_(lead) {
   if (depth == 0) throw ConfigError("launch-ahead", "an executor holds at least one task");
   for (Queue& queue : lanes_) queue.ring.resize(depth);
+}
+
+std::uint32_t EmulatedExecutor::room(Lane lane) const {
+  const Queue& launched = queue(lane);
+  const bool early = lead_ != kAnyLead && launched.size > 0 && launched.back().ended - clock_.now() > lead_;
+  return early ? 0 : depth_ - launched.size;
 }
 
 void EmulatedExecutor::launch(const Launch& launch) {
@@ -36,7 +43,10 @@ bool EmulatedExecutor::poll(Done& done) {
 Time EmulatedExecutor::next_deadline() const {
   Time next = kNever;
   for (const Queue& lane : lanes_) {
-    if (lane.size > 0) next = std::min(next, lane.front().ended);
+    if (lane.size == 0) continue;
+    next = std::min(next, lane.front().ended);
+    if (lead_ == kAnyLead || lane.size == depth_) continue;
+    if (const Time opens = lane.back().ended - lead_; opens > clock_.now()) next = std::min(next, opens);
   }
   return next;
 }

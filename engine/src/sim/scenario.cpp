@@ -80,8 +80,10 @@ void Scenario::validate() const {
     check_size("sizes[" + std::to_string(i) + "]", sizes[i], pipeline, taken);
   check_count("replicas", replicas, kMostReplicas);
   check_count("group", group.size, kLargestGroup);
-  if (group.size > 1 && group.rule == GroupRule::FirstPick && rules.bounded_admission) {
-    throw ConfigError("group-rule",
+  const bool first_pick =
+      group.form ? group.form == agree::Form::FirstPick : group.rule == GroupRule::FirstPick;
+  if (group.size > 1 && first_pick && rules.bounded_admission) {
+    throw ConfigError(group.form ? "agreement" : "group-rule",
                       "first-pick needs the published rules (rules = paper): ranks that take in different "
                       "microbatches up to the limit may never name the same one");
   }

@@ -8,7 +8,10 @@ class SimGroup::Endpoint final : public Agreement {
  public:
   Endpoint(SimGroup& group, std::uint32_t member) : group_(group), member_(member) {}
 
-  void announce(std::span<const RunnableChange> changes) override { group_.announce(changes); }
+  void begin(const Iteration& /*iteration*/, const Arbiter& arbiter) override {
+    if (member_ == 0) group_.begin(arbiter);
+  }
+  void announce(std::span<const RunnableChange> changes) override { group_.announce(member_, changes); }
   [[nodiscard]] std::optional<Task> poll(const Arbiter& arbiter, PassMask allowed) override {
     return group_.poll(member_, arbiter, allowed);
   }
@@ -18,11 +21,10 @@ class SimGroup::Endpoint final : public Agreement {
   std::uint32_t member_;
 };
 
-SimGroup::SimGroup(const StageTasks& tasks, const Arbiter& arbiter, std::uint32_t members, GroupRule rule,
-                   Duration latency, std::uint32_t first_rank, const Clock& clock, Timetable& timetable,
+SimGroup::SimGroup(const StageTasks& tasks, std::uint32_t members, GroupRule rule, Duration latency,
+                   std::uint32_t first_rank, const Clock& clock, Timetable& timetable,
                    const SimDevice* device)
-    : tasks_(tasks),
-      common_(arbiter),
+    : common_(tasks, members),
       rule_(rule),
       latency_(latency),
       first_rank_(first_rank),
@@ -30,7 +32,7 @@ SimGroup::SimGroup(const StageTasks& tasks, const Arbiter& arbiter, std::uint32_
       timetable_(timetable),
       device_(device),
       members_(members),
-      runnable_on_(std::size_t{tasks.size()} * kPasses) {
+      asks_(members) {
   for (std::uint32_t member = 0; member < members; ++member)
     members_[member].endpoint = std::make_unique<Endpoint>(*this, member);
 }
@@ -39,13 +41,12 @@ SimGroup::~SimGroup() = default;
 
 Agreement& SimGroup::endpoint(std::uint32_t member) { return *members_[member].endpoint; }
 
-void SimGroup::begin() {
-  common_.begin();
-  std::fill(runnable_on_.begin(), runnable_on_.end(), std::uint8_t{0});
+void SimGroup::begin(const Arbiter& arbiter) {
+  common_.begin(arbiter);
+  for (agree::Ask& ask : asks_) ask.pick.reset();
   for (Member& member : members_) {
     member.joined = false;
     member.taken = true;
-    member.pick.reset();
   }
   decision_.reset();
   open_ = false;
@@ -54,39 +55,29 @@ void SimGroup::begin() {
   willing_since_ = kNever;
   agreeing_ = Duration{0};
   deferred_ = 0;
+  decisions_ = 0;
 }
 
-void SimGroup::announce(std::span<const RunnableChange> changes) {
-  for (const auto& [task, runnable] : changes) {
-    std::uint8_t& count = runnable_on_[static_cast<std::size_t>(task.pass) * tasks_.size() +
-                                       tasks_.index(task.chunk, task.microbatch)];
-    if (runnable) {
-      if (++count == members_.size()) common_.insert(task);
-    } else {
-      if (count-- == members_.size()) common_.erase(task);
-    }
-  }
+void SimGroup::announce(std::uint32_t member, std::span<const RunnableChange> changes) {
+  for (const auto& [task, runnable] : changes) common_.set(member, task, runnable);
   changed_ = true;
 }
 
 std::optional<Task> SimGroup::poll(std::uint32_t member, const Arbiter& arbiter, PassMask allowed) {
-  Member& asking = members_[member];
-  if (decision_) return take(asking);
-  const std::optional<Task> pick = arbiter.candidate(allowed);
-  if (asking.allowed != allowed || pick != asking.pick) changed_ = true;
-  asking.allowed = allowed;
-  asking.pick = pick;
-  asking.focusing = arbiter.focusing();
-  asking.focus = arbiter.focus();
+  if (decision_) return take(members_[member]);
+  const agree::Ask ask = agree::ask_of(arbiter, allowed);
+  agree::Ask& last = asks_[member];
+  if (ask.allowed != last.allowed || ask.pick != last.pick) changed_ = true;
+  last = ask;
   note_willingness();
-  if (!open_ && changed_ && clock_.now() >= busy_until_ && pick) open();
-  if (open_) join(asking);
-  return decision_ ? take(asking) : std::nullopt;
+  if (!open_ && changed_ && clock_.now() >= busy_until_ && ask.pick) open();
+  if (open_) join(member);
+  return decision_ ? take(members_[member]) : std::nullopt;
 }
 
 void SimGroup::note_willingness() {
   const bool willing =
-      std::all_of(members_.begin(), members_.end(), [](const Member& each) { return each.pick.has_value(); });
+      std::all_of(asks_.begin(), asks_.end(), [](const agree::Ask& each) { return each.pick.has_value(); });
   if (!willing) {
     willing_since_ = kNever;
   } else if (willing_since_ == kNever) {
@@ -102,24 +93,27 @@ void SimGroup::open() {
   ring(clock_.now());
 }
 
-void SimGroup::join(Member& member) {
+void SimGroup::join(std::uint32_t number) {
+  Member& member = members_[number];
+  const std::optional<Task>& pick = asks_[number].pick;
   // With nothing to propose, the published rule waits in the attempt until there is.
-  if (member.joined || (rule_ == GroupRule::FirstPick && !member.pick)) return;
+  if (member.joined || (rule_ == GroupRule::FirstPick && !pick)) return;
   member.joined = true;
-  member.proposal = member.pick;
+  member.proposal = pick;
   const auto joined = [](const Member& each) { return each.joined; };
   if (!std::all_of(members_.begin(), members_.end(), joined)) return;
   open_ = false;
   const std::optional<Task> task =
-      rule_ == GroupRule::CommonCandidate ? common_candidate() : equal_proposal();
+      rule_ == GroupRule::CommonCandidate ? common_.candidate(asks_) : equal_proposal();
   if (task) {
     decide(*task);
     return;
   }
   ++deferred_;
   // What came while others were still to join has been seen, but for proposals that were made before it.
-  changed_ = std::any_of(members_.begin(), members_.end(),
-                         [](const Member& each) { return each.pick != each.proposal; });
+  changed_ = false;
+  for (std::size_t each = 0; each < members_.size(); ++each)
+    changed_ |= asks_[each].pick != members_[each].proposal;
   busy_until_ = clock_.now() + latency_;
   ring(busy_until_);
 }
@@ -136,16 +130,6 @@ std::optional<Task> SimGroup::take(Member& member) {
     ring(clock_.now());
   }
   return task;
-}
-
-std::optional<Task> SimGroup::common_candidate() {
-  PassMask allowed = kAllPasses;
-  common_.clear_focus();
-  for (const Member& member : members_) {
-    allowed &= member.allowed;
-    if (member.focusing) common_.focus_on(member.focus);
-  }
-  return common_.candidate(allowed);
 }
 
 std::optional<Task> SimGroup::equal_proposal() const {
@@ -165,8 +149,7 @@ void SimGroup::decide(const Task& task) {
   }
   willing_since_ = kNever;
   changed_ = true;
-  runnable_on_[static_cast<std::size_t>(task.pass) * tasks_.size() +
-               tasks_.index(task.chunk, task.microbatch)] = 0;
+  ++decisions_;
   common_.decided(task);
   for (Member& member : members_) member.taken = false;
   ring(decided_at_);

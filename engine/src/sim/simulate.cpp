@@ -52,6 +52,9 @@ Outcome simulate(const Scenario& scenario, const Pipeline& pipeline, const Stage
     for (const ReplicaRun& run : runs) {
       mean.compute += run.stages[stage].compute;
       mean.agreement += run.stages[stage].agreement;
+      mean.decisions += run.stages[stage].decisions;
+      mean.deferrals += run.stages[stage].deferrals;
+      mean.picks_differed += run.stages[stage].picks_differed;
       mean.peak_in_flight = std::max(mean.peak_in_flight, run.stages[stage].peak_in_flight);
     }
     mean.compute /= replicas;

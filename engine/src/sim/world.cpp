@@ -10,8 +10,9 @@ namespace sluice::sim {
 
 struct World::Stage {
   SimDevice device;
-  /// Only where several ranks have to agree.
+  /// One of them, where several ranks have to agree.
   std::unique_ptr<SimGroup> group;
+  std::unique_ptr<MessageGroup> messages;
   std::vector<Done> ran;
 };
 
@@ -45,16 +46,10 @@ World::World(const Pipeline& pipeline, std::vector<StageSetup> setups, Surroundi
         Stage{SimDevice(first_rank, group.size, clock_, timetable_, surroundings_.task_time,
                         surroundings_.depth, surroundings_.overhead.task),
               nullptr,
+              nullptr,
               {}}));
     Stage& stage = *stages_.back();
-    if (group.size > 1) {
-      const StageTasks tasks(pipeline, id);
-      // Ranks that follow one order have nothing to ask each other.
-      const Duration latency = setup.policy.mode() == Mode::Readiness ? group.latency : Duration{0};
-      stage.group = std::make_unique<SimGroup>(
-          tasks, Arbiter(tasks, setup.policy.hint(), round_passes(setup.config)), group.size, group.rule,
-          latency, first_rank, clock_, timetable_, &stage.device);
-    }
+    if (group.size > 1) add_agreement(stage, StageTasks(pipeline, id), first_rank, setup.policy.mode());
     for (std::uint32_t member = 0; member < group.size; ++member) {
       ranks_.push_back(std::make_unique<Rank>(stage.device, member));
       Rank& rank = *ranks_.back();
@@ -62,7 +57,9 @@ World::World(const Pipeline& pipeline, std::vector<StageSetup> setups, Surroundi
       config.rank = first_rank + member;
       // What a group records is what its first rank sees.
       if (member > 0) config.recorder = nullptr;
-      Agreement& agreement = stage.group ? stage.group->endpoint(member) : rank.alone;
+      Agreement& agreement = stage.messages ? stage.messages->endpoint(member)
+                             : stage.group  ? stage.group->endpoint(member)
+                                            : rank.alone;
       rank.dispatcher = std::make_unique<Dispatcher>(
           pipeline, config, setup.policy,
           Seams{rank.executor, network_.endpoint(id, member), agreement, clock_});
@@ -71,6 +68,21 @@ World::World(const Pipeline& pipeline, std::vector<StageSetup> setups, Surroundi
 }
 
 World::~World() = default;
+
+void World::add_agreement(Stage& stage, const StageTasks& tasks, std::uint32_t first_rank, Mode mode) {
+  const GroupSettings& group = surroundings_.group;
+  // Ranks that follow one order have nothing to ask each other.
+  const Duration latency = mode == Mode::Readiness ? group.latency : Duration{0};
+  if (group.form) {
+    HopDelay delay = surroundings_.agreement_delay;
+    if (!delay) delay = [latency](std::uint32_t, std::uint32_t) { return latency; };
+    stage.messages = std::make_unique<MessageGroup>(tasks, group.size, *group.form, std::move(delay),
+                                                    first_rank, clock_, timetable_, stage.device);
+  } else {
+    stage.group = std::make_unique<SimGroup>(tasks, group.size, group.rule, latency, first_rank, clock_,
+                                             timetable_, &stage.device);
+  }
+}
 
 World::Rank& World::rank(StageId stage, std::uint32_t member) const {
   return *ranks_[std::size_t{stage} * surroundings_.group.size + member];
@@ -94,7 +106,6 @@ Duration World::run(const Iteration& iteration) {
   for (auto& stage : stages_) {
     stage->device.begin();
     stage->ran.clear();
-    if (stage->group) stage->group->begin();
   }
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     ranks_[rank]->dispatcher->begin(iteration);
@@ -119,16 +130,29 @@ Duration World::run(const Iteration& iteration) {
 void World::rank_by(StageId stage, const Hint& hint) {
   for (std::uint32_t member = 0; member < surroundings_.group.size; ++member)
     dispatcher(stage, member).rank_by(hint);
-  if (stages_[stage]->group) stages_[stage]->group->rank_by(dispatcher(stage).arbiter());
 }
 
 StageReport World::report(StageId stage) const {
   StageReport report;
   report.compute = stages_[stage]->device.busy();
-  if (stages_[stage]->group) report.agreement = stages_[stage]->group->agreeing();
+  if (const SimGroup* group = stages_[stage]->group.get()) {
+    report.agreement = group->agreeing();
+    report.decisions = group->decisions();
+    report.deferrals = group->deferred();
+  } else if (const MessageGroup* messages = stages_[stage]->messages.get()) {
+    const AgreementStatistics statistics = messages->statistics();
+    report.agreement = messages->agreeing();
+    report.decisions = statistics.decisions;
+    report.deferrals = statistics.deferrals;
+    report.picks_differed = statistics.picks_differed;
+  }
   report.blocked = makespan_ - report.compute - report.agreement;
   report.peak_in_flight = dispatcher(stage).peak_in_flight();
   return report;
+}
+
+AgreementStatistics World::agreement_statistics(StageId stage, std::uint32_t member) const {
+  return stages_[stage]->messages->statistics(member);
 }
 
 void World::report_stall() const {

@@ -19,14 +19,18 @@ using TaskTime = std::function<Duration(const Launch&)>;
 /// on its lane ends.
 class EmulatedExecutor final : public Executor {
  public:
-  /// @param depth launched tasks a lane holds at once, the running one included
-  /// @throws ConfigError naming `launch-ahead` if depth is 0
-  EmulatedExecutor(const Clock& clock, TaskTime task_time, std::uint32_t depth = 1);
+  /// A task is launched ahead at any time.
+  static constexpr Duration kAnyLead = Duration::max();
 
-  [[nodiscard]] std::uint32_t room(Lane lane) const override { return depth_ - queue(lane).size; }
+  /// @param depth launched tasks a lane holds at once, the running one included
+  /// @param lead how long before the end of the one before it a task may be launched ahead
+  /// @throws ConfigError naming `launch-ahead` if depth is 0
+  EmulatedExecutor(const Clock& clock, TaskTime task_time, std::uint32_t depth = 1, Duration lead = kAnyLead);
+
+  [[nodiscard]] std::uint32_t room(Lane lane) const override;
   void launch(const Launch& launch) override;
   bool poll(Done& done) override;
-  /// When the first running task ends.
+  /// When the first running task ends, or the next one may be launched ahead.
   [[nodiscard]] Time next_deadline() const override;
   /// When the task launched last on the lane ends. Precondition: the lane is not empty.
   [[nodiscard]] Time end_of_last(Lane lane) const { return queue(lane).back().ended; }
@@ -47,6 +51,7 @@ class EmulatedExecutor final : public Executor {
   const Clock& clock_;
   TaskTime task_time_;
   std::uint32_t depth_;
+  Duration lead_;
   std::array<Queue, kLanes> lanes_;
 };
 

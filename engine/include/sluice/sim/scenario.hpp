@@ -132,7 +132,7 @@ struct Outcome {
   /// Of the slowest replica.
   Duration makespan{0};
   /// One a stage, means over the replicas; a replica that waits for the slowest is blocked. The peak is
-  /// the highest of any replica.
+  /// the highest of any replica, and counts are sums.
   std::vector<StageReport> stages;
 };
 

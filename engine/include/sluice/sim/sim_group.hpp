@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "sluice/agree/common_tasks.hpp"
 #include "sluice/agreement.hpp"
 #include "sluice/sim/sim_executor.hpp"
 #include "sluice/sim/timetable.hpp"
@@ -22,17 +23,17 @@ enum class GroupRule : std::uint8_t {
   FirstPick,
 };
 
-/// The agreement of one group in simulated time: an attempt needs every rank and takes a fixed latency.
+/// A model of the agreement of one group in simulated time: an attempt needs every rank and takes a fixed
+/// latency. All ranks are in one iteration: the first one's `begin` begins it for all.
 ///
 /// The choice itself is core's Arbiter's, over what the ranks have announced.
 class SimGroup {
  public:
-  /// @param arbiter as the ranks' dispatchers hold it, before anything is runnable
   /// @param first_rank number of the group's first rank in the timetable; the others follow
   /// @param latency from an attempt's last contribution to its decision
   /// @param device if given, agreeing while it computes costs no time; outlives the group
-  SimGroup(const StageTasks& tasks, const Arbiter& arbiter, std::uint32_t members, GroupRule rule,
-           Duration latency, std::uint32_t first_rank, const Clock& clock, Timetable& timetable,
+  SimGroup(const StageTasks& tasks, std::uint32_t members, GroupRule rule, Duration latency,
+           std::uint32_t first_rank, const Clock& clock, Timetable& timetable,
            const SimDevice* device = nullptr);
   ~SimGroup();
   SimGroup(const SimGroup&) = delete;
@@ -40,15 +41,12 @@ class SimGroup {
 
   [[nodiscard]] Agreement& endpoint(std::uint32_t member);
 
-  /// As the ranks' dispatchers hold it from the next iteration on.
-  void rank_by(const Arbiter& arbiter) { common_ = arbiter; }
-  /// Forgets everything: an iteration starts.
-  void begin();
-  /// Time since `begin` in which the device stood, the group could have run something and was still
-  /// agreeing.
+  /// Time since the first member began an iteration in which the device stood, the group could have run
+  /// something and was still agreeing.
   [[nodiscard]] Duration agreeing() const noexcept { return agreeing_; }
-  /// Attempts since `begin` that decided nothing.
+  /// Attempts since then that decided nothing.
   [[nodiscard]] std::uint64_t deferred() const noexcept { return deferred_; }
+  [[nodiscard]] std::uint64_t decisions() const noexcept { return decisions_; }
 
  private:
   class Endpoint;
@@ -59,27 +57,22 @@ class SimGroup {
     bool joined = false;
     /// Has the last decision.
     bool taken = true;
-    PassMask allowed = 0;
-    std::optional<Task> pick;
     /// The pick it contributed.
     std::optional<Task> proposal;
-    std::optional<Task> focus;
-    bool focusing = false;
   };
 
-  void announce(std::span<const RunnableChange> changes);
+  void begin(const Arbiter& arbiter);
+  void announce(std::uint32_t member, std::span<const RunnableChange> changes);
   [[nodiscard]] std::optional<Task> poll(std::uint32_t member, const Arbiter& arbiter, PassMask allowed);
   [[nodiscard]] std::optional<Task> take(Member& member);
   void note_willingness();
   void open();
-  void join(Member& member);
-  [[nodiscard]] std::optional<Task> common_candidate();
+  void join(std::uint32_t number);
   [[nodiscard]] std::optional<Task> equal_proposal() const;
   void decide(const Task& task);
   void ring(Time at);
 
-  StageTasks tasks_;
-  Arbiter common_;
+  agree::CommonTasks common_;
   GroupRule rule_;
   Duration latency_;
   std::uint32_t first_rank_;
@@ -87,8 +80,8 @@ class SimGroup {
   Timetable& timetable_;
   const SimDevice* device_;
   std::vector<Member> members_;
-  /// On how many ranks each task is runnable, by pass and number.
-  std::vector<std::uint8_t> runnable_on_;
+  /// By member.
+  std::vector<agree::Ask> asks_;
   std::optional<Task> decision_;
   Time decided_at_{0};
   /// An attempt waits for ranks to join.
@@ -101,6 +94,7 @@ class SimGroup {
   Time willing_since_ = kNever;
   Duration agreeing_{0};
   std::uint64_t deferred_ = 0;
+  std::uint64_t decisions_ = 0;
 };
 
 }  // namespace sluice::sim

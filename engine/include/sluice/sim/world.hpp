@@ -3,10 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "sluice/agree/form.hpp"
 #include "sluice/dispatcher.hpp"
+#include "sluice/sim/message_group.hpp"
+#include "sluice/sim/sim_channel.hpp"
 #include "sluice/sim/sim_executor.hpp"
 #include "sluice/sim/sim_group.hpp"
 #include "sluice/sim/sim_network.hpp"
@@ -17,9 +21,12 @@ namespace sluice::sim {
 /// The ranks that run each stage together (tensor parallelism): one dispatcher a rank.
 struct GroupSettings {
   std::uint32_t size = 1;
+  /// Of the model of an agreement.
   GroupRule rule = GroupRule::CommonCandidate;
-  /// From an attempt's last contribution to its decision.
+  /// From an attempt's last contribution to its decision; of each message where there is a form.
   Duration latency{0};
+  /// The runtime's own agreement, in place of the model.
+  std::optional<agree::Form> form{};
 };
 
 /// What a runtime adds to the model of its devices and links.
@@ -38,6 +45,8 @@ struct Surroundings {
   std::uint32_t depth = 1;
   GroupSettings group{};
   Overhead overhead{};
+  /// What each message of an agreement takes, if not `group.latency`.
+  HopDelay agreement_delay{};
 };
 
 /// The configuration of a stage's dispatchers, and what they decide by.
@@ -55,6 +64,11 @@ struct StageReport {
   /// The rest: waiting for messages, for the limit, or for the iteration to end.
   Duration blocked{0};
   std::uint32_t peak_in_flight = 0;
+  /// Of a group: decisions, attempts that decided nothing, and, where the runtime's own agreement ran,
+  /// decisions before which the ranks' first picks differed.
+  std::uint64_t decisions = 0;
+  std::uint64_t deferrals = 0;
+  std::uint64_t picks_differed = 0;
 };
 
 /// A pipeline run in virtual time: the runtime's dispatchers on simulated seams. Nothing here decides
@@ -78,6 +92,9 @@ class World {
   void rank_by(StageId stage, const Hint& hint);
 
   [[nodiscard]] StageReport report(StageId stage) const;
+  /// What the runtime's own agreement counted in the last iteration.
+  /// Precondition: the group has a form and several ranks.
+  [[nodiscard]] AgreementStatistics agreement_statistics(StageId stage, std::uint32_t member) const;
 
   /// Keeps what the stages run, from the next iteration on.
   void keep_runs();
@@ -93,6 +110,7 @@ class World {
   struct Stage;
   struct Rank;
 
+  void add_agreement(Stage& stage, const StageTasks& tasks, std::uint32_t first_rank, Mode mode);
   [[nodiscard]] Rank& rank(StageId stage, std::uint32_t member) const;
   [[noreturn]] void report_stall() const;
 

@@ -8,6 +8,8 @@
 
 namespace sluice::gpt {
 
+class ProcessGroup;
+
 /// A trained tensor with its one gradient accumulator. Neither takes part in an autograd graph: the
 /// layers below add to `grad` in place, when their weight gradients run.
 struct Parameter {
@@ -35,13 +37,24 @@ class WeightJobs {
   std::vector<std::function<void()>> jobs_;
 };
 
+/// What a linear layer that is divided over a tensor-parallel group adds up, and over which ranks; null
+/// for what it computes alone (Shoeybi et al., Megatron-LM, arXiv:1909.08053, section 3).
+struct LinearSums {
+  /// Of a layer that has some of the input columns of W: the product, before the bias is added once.
+  ProcessGroup* output = nullptr;
+  /// Of a layer that has some of the output rows of W: the gradient of x. The backward blocks for it; the
+  /// jobs it leaves never do.
+  ProcessGroup* input_grad = nullptr;
+};
+
 /// y = x W^T + b. The backward computes x's gradient and leaves those of W and b to `jobs`, which
 /// must outlive the graph.
 /// @param x [..., in], contiguous
 /// @param weight [out, in]
 /// @param bias [out], or null for none
+/// @param sums of a divided layer; its groups outlive the graph
 [[nodiscard]] at::Tensor deferred_linear(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-                                         WeightJobs& jobs);
+                                         WeightJobs& jobs, LinearSums sums = {});
 
 /// Normalises the last dimension. The backward computes x's gradient and leaves those of `weight`
 /// and `bias` to `jobs`, which must outlive the graph.

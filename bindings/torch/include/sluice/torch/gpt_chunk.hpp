@@ -4,25 +4,33 @@
 
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "sluice/torch/deferred.hpp"
 #include "sluice/torch/gpt_config.hpp"
+#include "sluice/torch/parameter_set.hpp"
+#include "sluice/torch/tensor_parallel.hpp"
 
 namespace sluice::gpt {
 
-/// A parameter with its place in the model, which does not depend on how the model is cut.
-struct ModelParameter : Parameter {
-  /// Position in the canonical order: embeddings, blocks from first to last, final norm, head.
-  std::uint32_t index = 0;
-  /// Weight decay applies.
-  bool is_matrix = false;
-  /// The head's copy of tied embeddings; it shares its index with the token embedding.
-  bool is_tied_copy = false;
-};
-
-/// Parameters of the whole model; a tied one counts once.
+/// Parameters of the whole GPT; a tied one counts once.
 [[nodiscard]] std::uint32_t parameter_count(const GptConfig& config);
+
+/// Parameters of so many transformer blocks.
+[[nodiscard]] std::uint32_t block_parameter_count(std::uint32_t layers);
+
+/// What tells the transformer blocks of a model's parts apart. The default is the GPT's.
+struct BlockScope {
+  /// Precedes the names of the parameters.
+  std::string prefix;
+  /// Index of the first parameter of the part's first block.
+  std::uint32_t first_index = 2;
+  /// Number of the part's first block in the random state of dropout.
+  std::uint32_t first_layer = 0;
+  /// A token sees itself and those before it; otherwise it sees all.
+  bool is_causal = true;
+};
 
 /// Draws the dropout masks of one microbatch. Each mask depends on the seed, the step, the layer's
 /// place in the whole model, the site and the microbatch only, never on the cut or the order of tasks.
@@ -48,7 +56,9 @@ class Dropout {
 /// chunk and final norm, output projection and loss after them in the last.
 class GptChunk {
  public:
-  GptChunk(const GptConfig& config, LayerRange layers, bool is_first, bool is_last);
+  /// @param tensor the ranks that share the chunk's blocks
+  GptChunk(const GptConfig& config, LayerRange layers, bool is_first, bool is_last, BlockScope scope = {},
+           TensorParallel tensor = {});
 
   [[nodiscard]] bool is_first() const noexcept { return is_first_; }
   [[nodiscard]] bool is_last() const noexcept { return is_last_; }
@@ -57,12 +67,13 @@ class GptChunk {
   [[nodiscard]] at::Tensor embed_tokens(const at::Tensor& tokens) const;
   void defer_embedding(const at::Tensor& tokens, const at::Tensor& output_grad, WeightJobs& jobs) const;
 
-  /// All layers but the embedding: the activations [rows, context, width] for the next chunk or, in
-  /// the last chunk, the mean cross-entropy of `targets`.
+  /// All layers but the embedding: the activations [rows, tokens, width] for the next chunk or, in
+  /// the last chunk, the mean cross-entropy of `targets`, which belong to the last tokens of each row.
+  /// A target of -100 does not count.
   [[nodiscard]] at::Tensor forward(const at::Tensor& input, const at::Tensor& targets, const Dropout& dropout,
                                    WeightJobs& jobs) const;
 
-  [[nodiscard]] std::deque<ModelParameter>& parameters() noexcept { return parameters_; }
+  [[nodiscard]] std::deque<ModelParameter>& parameters() noexcept { return parameters_.all(); }
 
  private:
   struct Block {
@@ -74,19 +85,17 @@ class GptChunk {
   void add_embedding();
   void add_block(std::uint32_t layer);
   void add_head();
-  Parameter* add_matrix(const std::string& name, std::uint32_t index, std::int64_t rows, std::int64_t columns,
-                        double deviation);
-  Parameter* add_vector(const std::string& name, std::uint32_t index, std::int64_t size, double value);
-  Parameter* add(const std::string& name, std::uint32_t index, at::Tensor value);
 
   [[nodiscard]] at::Tensor attention(const Block& block, const at::Tensor& x, WeightJobs& jobs) const;
   [[nodiscard]] at::Tensor mlp(const Block& block, const at::Tensor& x, WeightJobs& jobs) const;
   [[nodiscard]] at::Tensor loss(const at::Tensor& x, const at::Tensor& targets, WeightJobs& jobs) const;
 
   GptConfig config_;
+  BlockScope scope_;
+  TensorParallel tensor_;
   bool is_first_;
   bool is_last_;
-  std::deque<ModelParameter> parameters_;  // a deque, because the members below point into it
+  ParameterSet parameters_;  // the members below point into it
   std::vector<Block> blocks_;
   Parameter* embedding_ = nullptr;
   Parameter* positions_ = nullptr;

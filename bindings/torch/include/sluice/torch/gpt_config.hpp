@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "sluice/torch/vit_config.hpp"
 
 namespace sluice::gpt {
 
@@ -21,6 +24,8 @@ struct GptConfig {
   /// The output projection is the token embedding.
   bool tied_embeddings = false;
   std::uint64_t seed = 1;
+  /// Makes it a multimodal model, which learns to describe images instead of continuing a text.
+  std::optional<VitConfig> encoder;
 
   double learning_rate = 3e-3;
   double beta1 = 0.9;

@@ -22,7 +22,7 @@ struct ParameterDigest {
 /// Identifies all parameters of a model: the SHA-256, in hexadecimal, of the digests of its
 /// parameters in canonical order.
 /// @param digests of all ranks together, in any order
-/// @throws Error if a parameter is missing, or if the copies of a tied parameter differ
+/// @throws Error if a parameter is missing, or if the copies of one that several ranks have differ
 [[nodiscard]] std::string parameters_sha256(std::vector<ParameterDigest> digests);
 
 }  // namespace sluice::gpt

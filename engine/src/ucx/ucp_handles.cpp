@@ -1,0 +1,72 @@
+#include "ucp_handles.hpp"
+
+#include "sluice/error.hpp"
+#include "ucx_log.hpp"
+
+namespace sluice::ucx {
+
+void check(ucs_status_t status, const char* what) {
+  if (!UCS_STATUS_IS_ERR(status)) return;
+  throw Error(std::string("UCX: ") + what + ": " + ucs_status_string(status));
+}
+
+Config::Config() {
+  log_to_stderr();
+  ucp_config_t* config = nullptr;
+  check(ucp_config_read(nullptr, nullptr, &config), "reading the configuration");
+  config_.reset(config);
+}
+
+void Config::set(const char* name, const char* value) {
+  check(ucp_config_modify(config_.get(), name, value), name);
+}
+
+Context::Context(std::uint64_t features, const Config& config) {
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = features;
+  ucp_context_h context = nullptr;
+  check(ucp_init(&params, config.get(), &context), "looking for devices");
+  context_.reset(context);
+}
+
+Worker::Worker(const Context& context) {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
+  params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  // What a dead peer has not completed is still open when the worker ends.
+  params.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK;
+  ucp_worker_h worker = nullptr;
+  check(ucp_worker_create(context.get(), &params, &worker), "creating a worker");
+  worker_.reset(worker);
+}
+
+std::vector<std::byte> Worker::address() const {
+  ucp_address_t* address = nullptr;
+  std::size_t length = 0;
+  check(ucp_worker_get_address(get(), &address, &length), "asking for the worker's address");
+  const auto* bytes = reinterpret_cast<const std::byte*>(address);
+  std::vector<std::byte> copy(bytes, bytes + length);
+  ucp_worker_release_address(get(), address);
+  return copy;
+}
+
+std::size_t Worker::longest_header() const {
+  ucp_worker_attr_t attributes{};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
+  check(ucp_worker_query(get(), &attributes), "asking for the longest header");
+  return attributes.max_am_header;
+}
+
+void Worker::on_message(unsigned id, ucp_am_recv_callback_t callback, void* argument) {
+  ucp_am_handler_param_t params{};
+  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  params.id = id;
+  params.flags = UCP_AM_FLAG_WHOLE_MSG;
+  params.cb = callback;
+  params.arg = argument;
+  check(ucp_worker_set_am_recv_handler(get(), &params), "setting a message handler");
+}
+
+}  // namespace sluice::ucx

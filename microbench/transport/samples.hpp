@@ -1,0 +1,18 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "sluice/process/bootstrap.hpp"
+#include "transport/measurements.hpp"
+
+namespace sluice::microbench {
+
+/// Sorts the samples.
+[[nodiscard]] Latency summarize(std::span<double> us);
+
+/// Runs a process on core 0 and one on core 1.
+/// @throws Error if one of them fails
+void run_pair(const std::function<void(process::Bootstrap&)>& work);
+
+}  // namespace sluice::microbench

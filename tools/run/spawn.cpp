@@ -1,0 +1,71 @@
+#include "run/spawn.hpp"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <exception>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sluice/error.hpp"
+#include "sluice/process/launcher.hpp"
+#include "sluice/process/process_place.hpp"
+#if SLUICE_HAVE_TORCH
+#include "sluice/torch/tcp_store_bootstrap.hpp"
+#endif
+
+namespace sluice::tools {
+namespace {
+
+/// As this process was called.
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string each; std::getline(file, each, '\0');) arguments.push_back(each);
+  return arguments;
+}
+
+/// For threads that are made from now on, too: the launcher takes these.
+void leave_signals_to_launcher() {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&taken, signal);
+  pthread_sigmask(SIG_BLOCK, &taken, nullptr);
+}
+
+void spawn(std::uint32_t ranks) {
+  process::LaunchOptions options;
+  options.ranks = ranks;
+  options.command = own_arguments();
+  options.command.front() = "/proc/self/exe";
+#if SLUICE_HAVE_TORCH
+  leave_signals_to_launcher();
+  const gpt::TcpStoreHost store;
+  options.port = store.port();
+  options.environment.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
+#endif
+  const process::LaunchResult result = process::launch(options);
+  if (result.code != 0) throw Error(result.text);
+}
+
+}  // namespace
+
+void run_in_processes(const RunOptions& options, const std::function<nlohmann::json()>& configuration,
+                      const std::function<void(ProcessSession*)>& work) {
+  if (!options.in_processes()) return work(nullptr);
+  if (!process::environment_place()) return spawn(options.processes.spawn);
+  ProcessSession session(options, configuration());
+  try {
+    work(&session);
+    session.finish();
+  } catch (const std::exception& error) {
+    session.fail(error.what());
+    throw;
+  }
+}
+
+bool leads(ProcessSession* session) { return session == nullptr || session->control().rank() == 0; }
+
+}  // namespace sluice::tools
