@@ -65,6 +65,8 @@ int main(int argc, char** argv) {
     return fail(kUsage, one_line(error.what()));
   } catch (const sluice::StallError& error) {
     return fail(kRunFailed, error.what());
+  } catch (const sluice::Aborted& error) {
+    return fail(kRunFailed, error.what());
   } catch (const std::exception& error) {
     return fail(kRunFailed, first_line(error.what()));
   }

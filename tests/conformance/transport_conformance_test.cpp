@@ -112,6 +112,7 @@ class UcxRig {
       host::SlotBuffers* buffers = with_buffers ? buffers_.back().get() : nullptr;
       endpoints_[stage] = planes_[stage]->transport(1, pipeline, stage, ranks, buffers);
     }
+    connect(ranks);
   }
 
   /// All planes end in this thread: none can wait for another.
@@ -127,6 +128,24 @@ class UcxRig {
   }
 
  private:
+  /// A word from each rank to each: UCX connects when it is first needed, in its own time.
+  void connect(const std::vector<std::uint32_t>& ranks) {
+    std::vector<std::unique_ptr<agree::GroupChannel>> channels;
+    for (const auto& plane : planes_) channels.push_back(plane->channel(2, ranks, 0));
+    for (const std::uint32_t from : ranks) {
+      for (const std::uint32_t to : ranks) {
+        if (from != to) channels[from]->send(to, {});
+      }
+    }
+    const auto until = std::chrono::steady_clock::now() + 20s;
+    std::size_t missing = ranks.size() * (ranks.size() - 1);
+    while (missing > 0 && std::chrono::steady_clock::now() < until) {
+      std::uint32_t from = 0;
+      std::span<const std::byte> message;
+      for (const auto& channel : channels) missing -= channel->poll(from, message) ? 1 : 0;
+    }
+  }
+
   std::vector<std::unique_ptr<ucx::MessagePlane>> planes_;
   std::vector<std::unique_ptr<host::SlotBuffers>> buffers_;
   std::vector<std::unique_ptr<Transport>> endpoints_;

@@ -9,6 +9,10 @@
 #include "sluice/host/event_wake.hpp"
 #include "sluice/host/steady_clock.hpp"
 #include "sluice/sim/timetable.hpp"
+#if SLUICE_HAVE_UCX
+#include "memory_bootstrap.hpp"
+#include "sluice/ucx/message_plane.hpp"
+#endif
 
 /// What every clock and every wake must do.
 namespace sluice {
@@ -40,7 +44,30 @@ class WakeConformance : public ::testing::Test {
   host::SteadyClock clock_;
   Implementation wake_;
 };
+
+#if SLUICE_HAVE_UCX
+/// The wake of a rank without peers.
+class PlaneWake final : public Wake {
+ public:
+  PlaneWake() : bootstrap_(place_, 0), plane_(bootstrap_, {}) {}
+
+  void notify() noexcept override { plane_.wake().notify(); }
+  void wait_until(Time deadline) override {
+    plane_.wake().wait_until(deadline);
+    // The worker's own events keep it awake until it has seen to them.
+    plane_.progress();
+  }
+
+ private:
+  test::MeetingPlace place_{1};
+  test::MemoryBootstrap bootstrap_;
+  ucx::MessagePlane plane_;
+};
+
+using Wakes = ::testing::Types<host::EventWake, PlaneWake>;
+#else
 using Wakes = ::testing::Types<host::EventWake>;
+#endif
 TYPED_TEST_SUITE(WakeConformance, Wakes);
 
 TYPED_TEST(WakeConformance, ReturnsWhenTheDeadlineIsPast) {

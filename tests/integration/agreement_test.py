@@ -17,7 +17,10 @@ class Agreement(ProcessTest):
     def test_every_form_when_first_picks_differ(self):
         for form in ("leader", "bitmap", "first-pick"):
             with self.subTest(form):
-                methods = self.compare("--spawn", 8, "--tp", 2, "--methods", "1f1b,bf,bfw", "--agreement", form)
+                rules = ["--rules", "paper"] if form == "first-pick" else []
+                methods = self.compare(
+                    "--spawn", 8, "--tp", 2, "--methods", "1f1b,bf,bfw", "--agreement", form, *rules
+                )
                 self.assertEqual(methods["1f1b"]["agreement"]["decisions"], 0)
                 for name in ("bf", "bfw"):
                     agreement = methods[name]["agreement"]

@@ -31,9 +31,11 @@ def blocks(document, skipped):
 
 class DocumentedCommands(unittest.TestCase):
     def test_every_command_works(self):
+        # torchrun lies beside the Python packages of the LibTorch that was built with.
+        torch_programs = pathlib.Path(os.environ["SLUICE_TORCH_PREFIX"]).parents[3] / "bin"
         environment = {
             **os.environ,
-            "PATH": f"{pathlib.Path(BINARY).parent}:{os.environ['PATH']}",
+            "PATH": f"{pathlib.Path(BINARY).parent}:{torch_programs}:{os.environ['PATH']}",
             "SLUICE_SOURCE_DIR": str(SOURCE_DIR),
         }
         count = 0

@@ -151,6 +151,7 @@ class Start(Failure):
         self.refuse("dp", *ENDLESS, "--dp", 2)
         self.refuse("spawn", *ENDLESS, "--spawn", 0)
         self.refuse("agreement", *ENDLESS, "--spawn", 2, "--tp", 2, "--agreement", "none")
+        self.refuse("agreement", *ENDLESS, "--spawn", 2, "--tp", 2, "--agreement", "first-pick")
         self.refuse("join-timeout", *ENDLESS, "--spawn", 2, "--join-timeout", 0)
 
 

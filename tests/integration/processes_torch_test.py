@@ -111,12 +111,14 @@ class Parallelism(ProcessTest):
         )
 
     def test_every_agreement_gives_the_same_bits(self):
+        # First picks can differ for ever unless gradients may be added up in any order.
         settings = [*TINY_MODEL, "--microbatches", 4, "--steps", 2, "--text", "text.txt", "--spawn", 4, "--tp", 2,
                     "--jitter", "tail:0.5,10"]  # fmt: skip
         outcomes = {
             form: self.results("train", *settings, "--agreement", form)
-            for form in ("leader", "bitmap", "first-pick")
+            for form in ("leader", "bitmap")
         }
+        self.refuse("agreement", "train", *settings, "--agreement", "first-pick")
         hashes = {form: results["parameters_sha256"] for form, results in outcomes.items()}
         self.assertEqual(len(set(hashes.values())), 1, hashes)
         for form, results in outcomes.items():

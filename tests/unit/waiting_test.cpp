@@ -53,7 +53,7 @@ TEST(Waiting, NamesTheMessagesAndWhomTheyComeFrom) {
                                               "F1 message activation edge 0 stage 0 (chunk 0)",
                                               "F2 message activation edge 0 stage 0 (chunk 0)"}));
   EXPECT_EQ(texts_of(waiting.ready), Texts{});
-  EXPECT_EQ(waiting.rank, 0);
+  EXPECT_EQ(waiting.rank, 1);
   EXPECT_EQ(waiting.stage, 1);
   EXPECT_EQ(waiting.pairs, 3);
   EXPECT_EQ(waiting.finished, 0);

@@ -230,6 +230,10 @@ void RunOptions::finish(const CLI::App& command) {
   PipelineOptions::finish(command);
   world_ = processes.world();
   grid_ = processes.grid(command, pipeline.stages, world_);
+  if (processes.tp > 1 && processes.agreement == "first-pick" && rules != "paper") {
+    throw ConfigError("agreement",
+                      "under the default rules first picks can differ for ever: use --rules paper");
+  }
   set_limits(command);
   if (!lead.empty()) {
     if (!emulated()) throw ConfigError("lead", "only emulated devices know when a task will end");
@@ -244,6 +248,7 @@ void RunOptions::finish(const CLI::App& command) {
   std::vector<std::string> inputs;
   if (!model.text.empty()) inputs.push_back(model.text);
   if (command.count("--config") > 0) inputs.push_back(command.get_option("--config")->as<std::string>());
+  if (!processes.stall_report.empty()) inputs.push_back(processes.stall_report);
   output.check(inputs);
 }
 

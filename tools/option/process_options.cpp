@@ -60,6 +60,8 @@ process::RankGrid ProcessOptions::grid(const CLI::App& command, std::uint32_t& s
     throw ConfigError("join-timeout", fmt::format("must be above 0 and at most {} s", kLongestJoin));
   if (tp == 0) throw ConfigError("tp", "must be at least 1");
   if (dp == 0) throw ConfigError("dp", "must be at least 1");
+  if (!stall_report.empty() && world == 0)
+    throw ConfigError("stall-report", "needs ranks that are processes: --spawn N, or torchrun");
   if (command.count("--spawn") > 0 && spawn == 0) throw ConfigError("spawn", "must be at least 1");
   if (world == 0) {
     const char* const field = tp > 1 ? "tp" : "dp";

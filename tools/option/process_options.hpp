@@ -22,6 +22,8 @@ struct ProcessOptions {
   std::string agreement = "leader";
   /// Longest wait for the other processes at the start.
   double join_timeout_s = 60;
+  /// Where rank 0 writes what every rank waited for when a run fails; empty for nowhere.
+  std::string stall_report;
 
   /// Declares the options on a subcommand.
   void declare(CLI::App& command);

@@ -20,6 +20,7 @@
 #include "sluice/process/exit_guard.hpp"
 #include "sluice/process/process_place.hpp"
 #include "sluice/process/process_run.hpp"
+#include "sluice/trace/output_file.hpp"
 #include "sluice/ucx/message_plane.hpp"
 
 #if SLUICE_HAVE_TORCH
@@ -45,6 +46,10 @@ using Meeting = ucx::ListenerBootstrap;
 
 std::unique_ptr<Meeting> meet() { return std::make_unique<Meeting>(process::environment_place().value()); }
 #endif
+
+/// How long the hub waits for what the others were waiting for: they notice a failure within a sleep of
+/// theirs.
+constexpr Duration kReportsCome = std::chrono::seconds(1);
 
 Duration join_timeout(const RunOptions& options) {
   return std::chrono::duration_cast<Duration>(
@@ -111,10 +116,14 @@ class ProcessSession::Impl {
       : grid_(options.grid()),
         seed_(options.seed),
         form_(agree::form_named(options.processes.agreement).value()),
+        stall_report_(options.processes.stall_report),
         meeting_(meet(join_timeout(options))) {
     process::check_same_configuration(*meeting_, fields_of(configuration));
     control_ = std::make_unique<process::ControlPlane>(*meeting_, control_options(options));
-    control_->on_failure([this](const process::Failure& failure) { guard_.arm(failure.cause); });
+    control_->on_failure([this](const process::Failure& failure) {
+      guard_.arm(fmt::format("sluice: {} ends without having cleaned up: {}",
+                             process::to_string(grid_, control_->rank()), failure.cause));
+    });
     plane_ = std::make_unique<ucx::MessagePlane>(*meeting_, ucx::PlaneOptions{0, join_timeout(options)});
 #if SLUICE_HAVE_TORCH
     if (!options.emulated()) {
@@ -132,11 +141,18 @@ class ProcessSession::Impl {
                                          std::move(policy), std::move(workload), std::move(settings));
   }
 
+  void fail(const std::string& cause) {
+    plane_->abandon();
+    control_->fail(process::Failure::Kind::Failed, cause);
+    if (control_->rank() == 0 && !stall_report_.empty()) write_stall_report();
+  }
+
   [[nodiscard]] process::RankPlace place() const { return grid_.place_of(control_->rank()); }
 
   process::RankGrid grid_;
   std::uint64_t seed_;
   agree::Form form_;
+  std::string stall_report_;
   process::ExitGuard guard_;
   std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<process::ControlPlane> control_;
@@ -158,6 +174,15 @@ class ProcessSession::Impl {
     return control;
   }
 
+  void write_stall_report() {
+    nlohmann::json ranks = nlohmann::json::array();
+    for (const std::string& report : control_->reports(kReportsCome))
+      ranks.push_back(report.empty() ? nlohmann::json() : nlohmann::json::parse(report));
+    const process::Failure failure = control_->failure().value();
+    const nlohmann::json json = {{"cause", failure.cause}, {"rank", failure.rank}, {"ranks", ranks}};
+    trace::write_file_atomically(stall_report_, json.dump(2) + "\n");
+  }
+
   std::uint32_t runs_ = 0;
 };
 
@@ -166,6 +191,13 @@ ProcessSession::ProcessSession(const RunOptions& options, const nlohmann::json& 
 
 ProcessSession::~ProcessSession() = default;
 
+void ProcessSession::fail(const std::string& cause) noexcept {
+  try {
+    impl_->fail(cause);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "sluice: {}\n", error.what());
+  }
+}
 const process::RankGrid& ProcessSession::grid() const noexcept { return impl_->grid_; }
 process::RankPlace ProcessSession::place() const noexcept { return impl_->place(); }
 process::ControlPlane& ProcessSession::control() noexcept { return *impl_->control_; }
@@ -196,8 +228,6 @@ ProcessSession::~ProcessSession() = default;
 namespace sluice::tools {
 
 void ProcessSession::finish() { [[maybe_unused]] const auto all = control().all_gather({}); }
-
-void ProcessSession::fail(const std::string& cause) { control().fail(process::Failure::Kind::Failed, cause); }
 
 double ProcessSession::from_whoever_knows(std::optional<double> value) {
   process::ByteWriter writer;

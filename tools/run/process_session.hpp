@@ -36,8 +36,9 @@ class ProcessSession {
 
   /// Waits for the others: all have done their work.
   void finish();
-  /// This process cannot go on: the others learn why.
-  void fail(const std::string& cause);
+  /// This process cannot go on: the others learn why, unless they know of a failure already. Rank 0 writes
+  /// the stall report, if it was asked for.
+  void fail(const std::string& cause) noexcept;
 
   [[nodiscard]] const process::RankGrid& grid() const noexcept;
   [[nodiscard]] process::RankPlace place() const noexcept;

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "sluice/error.hpp"
+
 namespace sluice::gpt {
 
 GptStage::GptStage(const GptConfig& config, LayerRange layers, bool is_first, bool is_last,
@@ -12,7 +14,9 @@ GptStage::GptStage(const GptConfig& config, LayerRange layers, bool is_first, bo
                    TensorParallel tensor)
     : ChunkStage(config, is_first, is_last, microbatches, progress),
       text_(std::move(text)),
-      chunk_(config, layers, is_first, is_last, {}, tensor) {}
+      chunk_(config, layers, is_first, is_last, {}, tensor) {
+  if (!text_) throw ConfigError("text", "a GPT without an image encoder learns from a text");
+}
 
 TensorShape GptStage::output_shape(std::size_t position) const {
   if (chunk_.is_last() || position != 0) return {};

@@ -1,6 +1,5 @@
 #include "sluice/torch/tcp_store_bootstrap.hpp"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -54,15 +53,23 @@ Deadline after(Duration wait) { return std::chrono::steady_clock::now() + wait; 
 
 }  // namespace
 
+/// Gives the store's own errors a name.
+template <typename Call>
+void TcpStoreBootstrap::with_store(Call call) {
+  try {
+    call();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("rank {} lost the store at {}: {}", rank(), place(), first_line(error)));
+  }
+}
+
 TcpStoreBootstrap::TcpStoreBootstrap(TcpStoreSettings settings)
     : settings_(std::move(settings)), store_(std::make_unique<StoreHandle>()) {
   settings_.validate();
   connect();
-  try {
-    join();
-  } catch (const c10::Error& error) {
-    throw Error(fmt::format("rank {} lost the store at {}: {}", rank(), place(), first_line(error)));
-  }
+  with_store([this] { join(); });
 }
 
 TcpStoreBootstrap::~TcpStoreBootstrap() = default;
@@ -106,12 +113,13 @@ void TcpStoreBootstrap::join() {
     fail(fmt::format("rank {} was told of {} ranks, others of {}", rank(), own, others));
   }
   await("joined");
+  leave("joined");
 }
 
 std::vector<std::vector<std::byte>> TcpStoreBootstrap::all_gather(std::span<const std::byte> own) {
   const std::string step = "step" + std::to_string(step_++);
   std::vector<std::vector<std::byte>> all;
-  try {
+  with_store([&] {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(own.data());
     store_->store->set(key_of(step, rank()), std::vector<std::uint8_t>(bytes, bytes + own.size()));
     await(step);
@@ -121,9 +129,7 @@ std::vector<std::vector<std::byte>> TcpStoreBootstrap::all_gather(std::span<cons
       all.emplace_back(first, first + value.size());
     }
     leave(step);
-  } catch (const c10::Error& error) {
-    throw Error(fmt::format("rank {} lost the store at {}: {}", rank(), place(), first_line(error)));
-  }
+  });
   return all;
 }
 

@@ -45,7 +45,7 @@ Chunk embedding_chunk(const GptConfig& config, std::uint32_t chunks) {
   if (!config.encoder) return 0;
   const std::vector<VitLayers> layers = divide_vit_layers(config, chunks);
   const auto joining =
-      std::ranges::find_if(layers, [](const VitLayers& each) { return each.decoder.count > 0; });
+      std::ranges::find_if(layers, [](const VitLayers& each) { return each.decoder.has_first(); });
   return static_cast<Chunk>(joining - layers.begin());
 }
 

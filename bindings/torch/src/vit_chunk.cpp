@@ -75,11 +75,10 @@ std::uint32_t model_parameter_count(const GptConfig& config) {
 VitChunk::VitChunk(const GptConfig& config, const VitLayers& layers, TensorParallel tensor)
     : config_(config),
       encoder_config_(*config.encoder),
-      is_first_(layers.encoder.count > 0 && layers.encoder.first == 0),
-      ends_encoder_(layers.encoder.count > 0 &&
-                    layers.encoder.first + layers.encoder.count == config.encoder->layers),
-      joins_(layers.decoder.count > 0 && layers.decoder.first == 0),
-      is_last_(layers.decoder.count > 0 && layers.decoder.first + layers.decoder.count == config.layers),
+      is_first_(layers.encoder.has_first()),
+      ends_encoder_(layers.encoder.has_last(config.encoder->layers)),
+      joins_(layers.decoder.has_first()),
+      is_last_(layers.decoder.has_last(config.layers)),
       parameters_(config.seed) {
   if (is_first_) add_patch_embedding();
   if (layers.encoder.count > 0) {
@@ -87,7 +86,8 @@ VitChunk::VitChunk(const GptConfig& config, const VitLayers& layers, TensorParal
     encoder_.emplace(block_config(config), layers.encoder, false, false, scope, tensor);
   }
   if (ends_encoder_) add_connector();
-  if (layers.decoder.count > 0) decoder_.emplace(config, layers.decoder, joins_, is_last_, BlockScope{}, tensor);
+  if (layers.decoder.count > 0)
+    decoder_.emplace(config, layers.decoder, joins_, is_last_, BlockScope{}, tensor);
 }
 
 void VitChunk::add_patch_embedding() {
@@ -149,7 +149,7 @@ void VitChunk::defer_tokens(const at::Tensor& tokens, const at::Tensor& output_g
 at::Tensor VitChunk::forward(const at::Tensor& image, const at::Tensor& text, const at::Tensor& targets,
                              const Dropout& dropout, WeightJobs& jobs) const {
   at::Tensor x = image;
-  // The number of the encoder's first block; its own sites are others.
+  // The number of the encoder's first block, which has no such site of its own.
   if (is_first_) x = dropout(x, config_.layers, Dropout::Site::Embedding);
   if (encoder_) x = encoder_->forward(x, {}, dropout, jobs);
   if (ends_encoder_) {

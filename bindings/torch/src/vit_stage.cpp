@@ -10,12 +10,6 @@
 namespace sluice::gpt {
 namespace {
 
-bool encodes_first(const VitLayers& layers) { return layers.encoder.count > 0 && layers.encoder.first == 0; }
-
-bool ends_gpt(const VitLayers& layers, const GptConfig& config) {
-  return layers.decoder.count > 0 && layers.decoder.first + layers.decoder.count == config.layers;
-}
-
 std::span<float> values(const at::Tensor& tensor) {
   return {tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
@@ -32,7 +26,8 @@ void check_input(const at::Tensor& input, at::IntArrayRef expected) {
 
 VitStage::VitStage(const GptConfig& config, const VitLayers& layers, Microbatch microbatches,
                    const Progress& progress, TensorParallel tensor)
-    : ChunkStage(config, encodes_first(layers), ends_gpt(layers, config), microbatches, progress),
+    : ChunkStage(config, layers.encoder.has_first(), layers.decoder.has_last(config.layers), microbatches,
+                 progress),
       data_(*config.encoder, config.context),
       chunk_(config, layers, tensor) {}
 

@@ -13,6 +13,7 @@ namespace {
 /// How long a connection may take to say whose it is.
 constexpr Duration kIntroduction = std::chrono::seconds(5);
 constexpr std::size_t kStrangers = 64;
+constexpr std::size_t kNamed = 8;
 
 }  // namespace
 
@@ -268,7 +269,6 @@ void ControlHub::watch_exchange(Duration turn) {
 
 template <typename Missing>
 std::string ControlHub::names_of(const Missing& missing) const {
-  constexpr std::size_t kNamed = 8;
   std::vector<std::string> names;
   std::size_t others = 0;
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {

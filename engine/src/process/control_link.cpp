@@ -24,11 +24,12 @@ void ControlLink::flush() {
     const Bytes& frame = *out_.front();
     const ssize_t count = ::send(socket_.get(), frame.data() + sent_, frame.size() - sent_, MSG_NOSIGNAL);
     if (count < 0) {
-      // What the other end said before it closed is still to be read, so the reading end decides.
-      if (errno == EPIPE || errno == ECONNRESET)
-        out_.clear(), sent_ = 0;
-      else if (!again(errno))
+      if (errno == EPIPE || errno == ECONNRESET) {
+        // What the other end said before it closed is still to be read, so the reading end decides.
+        forget();
+      } else if (!again(errno)) {
         broke(errno);
+      }
       return;
     }
     sent_ += static_cast<std::size_t>(count);
@@ -74,6 +75,10 @@ void ControlLink::broke(int error) {
   const bool reset = error == 0 || error == ECONNRESET || error == EPIPE;
   state_ = reset ? State::Closed : State::Unreachable;
   error_ = error;
+  forget();
+}
+
+void ControlLink::forget() {
   out_.clear();
   sent_ = 0;
 }

@@ -51,6 +51,7 @@ class ControlLink {
 
  private:
   void broke(int error);
+  void forget();
 
   Descriptor socket_;
   State state_ = State::Open;

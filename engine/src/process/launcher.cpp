@@ -97,7 +97,7 @@ std::vector<std::string> environment_of(const LaunchOptions& options, std::uint3
     if (std::none_of(own.begin(), own.end(), [name](const auto& set) { return set.first == name; }))
       all.emplace_back(entry);
   }
-  for (const auto& [name, value] : own) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : own) all.push_back(fmt::format("{}={}", name, value));
   return all;
 }
 

@@ -13,6 +13,7 @@
 namespace sluice::process {
 namespace {
 
+constexpr std::uint32_t kMostRanks = 1U << 20;
 constexpr std::array kRequired = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
 std::uint32_t number_of(const char* name, std::string_view text, std::uint32_t least, std::uint32_t most) {
@@ -39,8 +40,6 @@ std::optional<ProcessPlace> environment_place(const Environment& environment) {
   const Environment value = environment ? environment : [](const char* name) { return std::getenv(name); };
   if (!complete(value)) return std::nullopt;
   ProcessPlace place;
-  // As many as fit a rank grid's numbers with room.
-  constexpr std::uint32_t kMostRanks = 1U << 20;
   place.ranks = number_of("WORLD_SIZE", value("WORLD_SIZE"), 1, kMostRanks);
   place.rank = number_of("RANK", value("RANK"), 0, place.ranks - 1);
   place.host = value("MASTER_ADDR");

@@ -10,6 +10,8 @@
 
 #include "sluice/error.hpp"
 #include "sluice/process/bytes.hpp"
+#include "sluice/process/waiting_report.hpp"
+#include "sluice/waiting.hpp"
 
 namespace sluice::process {
 namespace {
@@ -140,9 +142,16 @@ host::RankReport ProcessRun::run_own(const Iteration& iteration) {
 /// Another rank has failed, or all stand still.
 void ProcessRun::leave() {
   const Failure failure = parts_.control.failure().value();
-  const std::string waiting = runner_->dispatcher().waiting_report();
-  if (failure.kind == Failure::Kind::Stalled) throw StallError(failure.cause + "\n" + waiting);
-  throw Aborted(failure.cause + "\n" + waiting);
+  const Waiting waiting = runner_->dispatcher().waiting();
+  parts_.control.report(waiting_json(waiting, parts_.grid));
+  std::string text = failure.cause;
+  if (failure.rank != parts_.control.rank()) {
+    const std::string behind = waiting_for(waiting, pipeline_, parts_.grid, failure.rank);
+    if (!behind.empty()) text += "\n" + behind;
+  }
+  text += "\n" + to_string(waiting);
+  if (failure.kind == Failure::Kind::Stalled) throw StallError(text);
+  throw Aborted(text);
 }
 
 host::IterationReport ProcessRun::exchange(host::RankReport own) {

@@ -112,7 +112,7 @@ std::string waiting_json(const Waiting& waiting, const RankGrid& grid) {
                          {"held_by_limit", waiting.held_by_limit},
                          {"since_s", milliseconds_exact(waiting.since)},
                          {"launched", launched},
-                         {"blocked", json_of(waiting.blocked, waiting, grid)},
+                         {"waits", json_of(waiting.blocked, waiting, grid)},
                          {"ready", json_of(waiting.ready, waiting, grid)},
                          {"left_out", left_out(waiting.blocked) + left_out(waiting.ready)}};
   if (waiting.next_in_order) report["next_in_order"] = name_of(*waiting.next_in_order, true);

@@ -13,6 +13,8 @@ namespace sluice::ucx {
 namespace {
 
 constexpr auto kRetry = std::chrono::milliseconds(50);
+/// Rank 0 gives up first, and says who is missing.
+constexpr Duration kLonger = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -36,7 +38,7 @@ void ListenerGuest::join() {
     hub_ = line_.connect(params, status);
     if (hub_ != nullptr) {
       line_.say(hub_, Word::Join, 0, {});
-      if (answered(deadline)) return;
+      if (answered(deadline + kLonger)) return;
       status = line_.status(hub_);
       line_.disconnect(hub_);
     }
@@ -66,8 +68,7 @@ bool ListenerGuest::answered(Time deadline) {
 
 std::vector<std::vector<std::byte>> ListenerGuest::all_gather(std::span<const std::byte> own) {
   line_.say(hub_, Word::Bytes, round_, own);
-  // Rank 0 gives up first, and says who is missing.
-  const bool came = answered(host::SteadyClock().now() + timeout_ + std::chrono::seconds(1));
+  const bool came = answered(host::SteadyClock().now() + timeout_ + kLonger);
   if (!came || answer_->word != Word::All || answer_->round != round_) {
     throw Error("rank " + std::to_string(line_.place().rank) + ": rank 0 at " + line_.address() +
                 " has gone or does not answer");

@@ -50,10 +50,13 @@ ListenerLine::ListenerLine(const process::ProcessPlace& place, Heard heard)
 }
 
 ListenerLine::~ListenerLine() {
-  const Time deadline = host::SteadyClock().now() + kLongestFlush;
+  const host::SteadyClock clock;
+  const Time deadline = clock.now() + kLongestFlush;
+  const auto unheard = [](const auto& each) { return each->status == UCS_OK && each->unheard > 0; };
+  while (std::any_of(connections_.begin(), connections_.end(), unheard) && clock.now() < deadline) rest();
   const ucp_request_param_t param{};
   finish(ucp_worker_flush_nbx(worker_.get(), &param), deadline);
-  for (const auto& connection : connections_) close(*connection, UCP_EP_CLOSE_FLAG_FORCE, deadline);
+  for (const auto& connection : connections_) close(*connection, deadline);
 }
 
 std::string ListenerLine::address() const { return place_.host + ":" + std::to_string(place_.port); }
@@ -70,17 +73,21 @@ ucp_ep_h ListenerLine::connect(ucp_ep_params_t params, ucs_status_t& status) {
 }
 
 void ListenerLine::disconnect(ucp_ep_h endpoint) noexcept {
+  Connection* const connection = find(endpoint);
+  if (connection == nullptr) return;
+  close(*connection, host::SteadyClock().now() + kLongestFlush);
+  std::erase_if(connections_, [connection](const auto& each) { return each.get() == connection; });
+}
+
+ListenerLine::Connection* ListenerLine::find(ucp_ep_h endpoint) const {
   const auto found = std::find_if(connections_.begin(), connections_.end(),
                                   [&](const auto& each) { return each->endpoint == endpoint; });
-  if (found == connections_.end()) return;
-  close(**found, UCP_EP_CLOSE_FLAG_FORCE, host::SteadyClock().now() + kLongestFlush);
-  connections_.erase(found);
+  return found == connections_.end() ? nullptr : found->get();
 }
 
 ucs_status_t ListenerLine::status(ucp_ep_h endpoint) const {
-  const auto found = std::find_if(connections_.begin(), connections_.end(),
-                                  [&](const auto& each) { return each->endpoint == endpoint; });
-  return found == connections_.end() ? UCS_ERR_NOT_CONNECTED : (*found)->status;
+  const Connection* const connection = find(endpoint);
+  return connection == nullptr ? UCS_ERR_NOT_CONNECTED : connection->status;
 }
 
 void ListenerLine::failed(void* connection, ucp_ep_h /*endpoint*/, ucs_status_t status) {
@@ -89,6 +96,8 @@ void ListenerLine::failed(void* connection, ucp_ep_h /*endpoint*/, ucs_status_t 
 
 void ListenerLine::say(ucp_ep_h to, Word word, std::uint32_t round, std::span<const std::byte> bytes) {
   std::erase_if(sayings_, [](const auto& saying) { return saying->done; });
+  const bool answered = word == Word::Welcome || word == Word::All || word == Word::Refused;
+  if (Connection* const connection = find(to); connection != nullptr && answered) ++connection->unheard;
   Saying& saying = *sayings_.emplace_back(std::make_unique<Saying>());
   saying.header = {kMagic, word, place_.rank, place_.ranks, round};
   saying.bytes.assign(bytes.begin(), bytes.end());
@@ -119,31 +128,44 @@ ucs_status_t ListenerLine::received(void* self, const void* header, std::size_t 
   if (wire.magic != kMagic || (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
   const auto* bytes = static_cast<const std::byte*>(data);
   try {
-    line.heard_({wire.word, wire.rank, wire.ranks, wire.round, {bytes, bytes + length}}, param->reply_ep);
+    line.hear({wire.word, wire.rank, wire.ranks, wire.round, {bytes, bytes + length}}, param->reply_ep);
   } catch (...) {
     if (line.error_ == nullptr) line.error_ = std::current_exception();
   }
   return UCS_OK;
 }
 
-void ListenerLine::progress() {
+void ListenerLine::hear(Said said, ucp_ep_h from) {
+  if (said.word == Word::Heard) {
+    if (Connection* const connection = find(from); connection != nullptr) --connection->unheard;
+    return;
+  }
+  if (said.word == Word::Welcome || said.word == Word::All || said.word == Word::Refused)
+    say(from, Word::Heard, said.round, {});
+  heard_(std::move(said), from);
+}
+
+void ListenerLine::rest() noexcept {
   if (ucp_worker_progress(worker_.get()) == 0) std::this_thread::sleep_for(kNap);
+}
+
+void ListenerLine::progress() {
+  rest();
   if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void ListenerLine::close(Connection& connection, unsigned flags, Time deadline) noexcept {
+void ListenerLine::close(Connection& connection, Time deadline) noexcept {
   if (connection.endpoint == nullptr) return;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = flags;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   finish(ucp_ep_close_nbx(std::exchange(connection.endpoint, nullptr), &param), deadline);
 }
 
 void ListenerLine::finish(ucs_status_ptr_t request, Time deadline) noexcept {
   if (!UCS_PTR_IS_PTR(request)) return;
   const host::SteadyClock clock;
-  while (ucp_request_check_status(request) == UCS_INPROGRESS && clock.now() < deadline)
-    if (ucp_worker_progress(worker_.get()) == 0) std::this_thread::sleep_for(kNap);
+  while (ucp_request_check_status(request) == UCS_INPROGRESS && clock.now() < deadline) rest();
   ucp_request_free(request);
 }
 

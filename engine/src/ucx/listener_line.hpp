@@ -26,6 +26,8 @@ enum class Word : std::uint32_t {
   All,
   /// Why nothing will come of it: from rank 0.
   Refused,
+  /// One of rank 0's words has come: to rank 0.
+  Heard,
 };
 
 struct Said {
@@ -43,7 +45,7 @@ class ListenerLine {
   using Heard = std::function<void(Said said, ucp_ep_h from)>;
 
   ListenerLine(const process::ProcessPlace& place, Heard heard);
-  /// Flushes what was said last, within a second.
+  /// Waits until what was said last has been heard, but not for more than a second.
   ~ListenerLine();
   ListenerLine(const ListenerLine&) = delete;
   ListenerLine& operator=(const ListenerLine&) = delete;
@@ -68,6 +70,8 @@ class ListenerLine {
   struct Connection {
     ucp_ep_h endpoint = nullptr;
     ucs_status_t status = UCS_OK;
+    /// Words that have not been heard yet: closing the connection would lose them.
+    std::uint32_t unheard = 0;
   };
   struct Saying;
 
@@ -75,7 +79,10 @@ class ListenerLine {
                                std::size_t length, const ucp_am_recv_param_t* param);
   static void failed(void* connection, ucp_ep_h endpoint, ucs_status_t status);
   static void said(void* request, ucs_status_t status, void* saying);
-  void close(Connection& connection, unsigned flags, Time deadline) noexcept;
+  void hear(Said said, ucp_ep_h from);
+  [[nodiscard]] Connection* find(ucp_ep_h endpoint) const;
+  void rest() noexcept;
+  void close(Connection& connection, Time deadline) noexcept;
   void finish(ucs_status_ptr_t request, Time deadline) noexcept;
 
   process::ProcessPlace place_;

@@ -17,7 +17,7 @@ std::atomic<int> quiet{0};
 ucs_log_func_rc_t write(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
                         ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
                         const char* message, va_list arguments) {
-  if (level > UCS_LOG_LEVEL_ERROR && quiet.load(std::memory_order_relaxed) > 0) return UCS_LOG_FUNC_RC_STOP;
+  if (level > UCS_LOG_LEVEL_FATAL && quiet.load(std::memory_order_relaxed) > 0) return UCS_LOG_FUNC_RC_STOP;
   if (std::getenv("UCX_LOG_FILE") != nullptr) return UCS_LOG_FUNC_RC_CONTINUE;
   std::array<char, 1024> text{};
   va_list copy;

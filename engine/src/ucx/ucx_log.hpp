@@ -6,7 +6,8 @@ namespace sluice::ucx {
 /// results.
 void log_to_stderr();
 
-/// Keeps UCX from warning, while it lives, of what a peer that is gone leaves open.
+/// Keeps UCX silent while it lives: about what a peer that is gone leaves open, or errors that are reported
+/// in better words.
 class QuietUcx {
  public:
   QuietUcx() noexcept;

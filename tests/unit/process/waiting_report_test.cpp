@@ -53,7 +53,7 @@ TEST(WaitingReport, IsJsonForPrograms) {
       {"since_s", 61.234},
       {"next_in_order", "F7 of chunk 1"},
       {"launched", {{{"tasks", 1}, {"last", "B2 of chunk 1"}}}},
-      {"blocked",
+      {"waits",
        {{{"task", "F5 of chunk 1"},
          {"waits_for", "message"},
          {"needs", "activation of edge 0"},
@@ -83,7 +83,7 @@ TEST(WaitingReport, LongListsAreCutInJson) {
   Waiting waiting = waiting_of_stage_1(4);
   waiting.blocked.resize(300, waiting.blocked[0]);
   const json report = json::parse(waiting_json(waiting, kGrid));
-  EXPECT_EQ(report["blocked"].size(), 256);
+  EXPECT_EQ(report["waits"].size(), 256);
   EXPECT_EQ(report["left_out"], 44);
 }
 

@@ -62,6 +62,15 @@ TEST(DivideLayers, SharesDifferByOneAtMostAndCoverAll) {
   EXPECT_EQ(divide_layers(7, 3), (std::vector<LayerRange>{{0, 3}, {3, 2}, {5, 2}}));
 }
 
+TEST(LayerRange, KnowsTheEndsItHolds) {
+  EXPECT_TRUE((LayerRange{0, 2}).has_first());
+  EXPECT_TRUE((LayerRange{1, 2}).has_last(3));
+  EXPECT_FALSE((LayerRange{1, 2}).has_first());
+  EXPECT_FALSE((LayerRange{0, 2}).has_last(3));
+  EXPECT_FALSE((LayerRange{0, 0}).has_first());
+  EXPECT_FALSE((LayerRange{3, 0}).has_last(3));
+}
+
 TEST(DivideLayers, RefusesAChunkWithoutLayers) {
   for (const std::uint32_t chunks : {0U, 5U}) {
     try {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "process_training.hpp"
@@ -81,6 +82,7 @@ struct Setting {
   double dropout;
   bool tied;
   double clip_norm;
+  bool has_encoder = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const Setting& setting) { return out << setting.name; }
@@ -91,6 +93,10 @@ GptConfig config_of(const Setting& setting) {
   config.dropout = setting.dropout;
   config.tied_embeddings = setting.tied;
   config.clip_norm = setting.clip_norm;
+  if (setting.has_encoder) {
+    config.context = 16;
+    config.encoder = VitConfig{2, 12, 2, 5, 0};
+  }
   return config;
 }
 
@@ -151,7 +157,9 @@ INSTANTIATE_TEST_SUITE_P(Grids, ParallelTraining,
                                          Setting{"Replicas2OfTwoChunks", {1, 2, 1}, 2, 0.0, false, 0.0},
                                          Setting{"Stages2Members2", {2, 1, 2}, 1, 0.1, true, 0.1},
                                          Setting{"Stages2Replicas2", {2, 2, 1}, 1, 0.1, true, 0.5},
-                                         Setting{"Replicas2Members2", {1, 2, 2}, 1, 0.1, true, 0.1}),
+                                         Setting{"Replicas2Members2", {1, 2, 2}, 1, 0.1, true, 0.1},
+                                         Setting{"EncoderMembers2", {1, 1, 2}, 1, 0.1, false, 0.5, true},
+                                         Setting{"EncoderReplicas2", {1, 2, 1}, 2, 0.1, false, 0.5, true}),
                          [](const auto& setting) { return setting.param.name; });
 
 TEST(ParallelTraining, EveryRunGivesTheSameBits) {
@@ -171,6 +179,24 @@ TEST(ParallelTraining, EveryRunGivesTheSameBits) {
   const std::string& text = results.front().text;
   ASSERT_EQ(text.size(), 130U) << text;
   EXPECT_EQ(text.substr(0, 64), text.substr(65, 64));
+}
+
+TEST(ParallelTraining, AChunkIsReducedWhileOthersAreStillAtWork) {
+  const auto results = RankProcesses::run(2, [](const TcpStoreSettings& store) -> std::string {
+    TcpStoreBootstrap bootstrap(store);
+    ProcessTraining run(small_config(), {1, 2, 1}, Pipeline::interleaved(1, 2, 2), bootstrap);
+    std::string text;
+    run.train([&](Chunk chunk) {
+      if (chunk == 0) return;
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (run.rank().reduction_time() == Duration::zero() && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::yield();
+      }
+      text += run.rank().reduction_time() > Duration::zero() ? "reduced before the end" : "not reduced";
+    });
+    return text;
+  });
+  for (const RankResult& result : results) EXPECT_EQ(result.text, "reduced before the end");
 }
 
 TEST(ParallelTraining, AReplicaThatLeavesEndsTheStepOfTheOthers) {

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -30,12 +32,14 @@ class ProcessTraining {
     for (const Chunk chunk : own_chunks()) rank_.stage(chunk).prepare(pipeline_.microbatches());
   }
 
-  void train() {
+  /// @param after_chunk called when the gradients of a chunk are complete on this rank, the last chunk first
+  void train(const std::function<void(Chunk)>& after_chunk = {}) {
     begin(IterationKind::Training);
     for (Microbatch m = 0; m < pipeline_.microbatches(); ++m) forward(m);
     for (Microbatch i = pipeline_.microbatches(); i-- > 0;) backward(i);
-    for (Microbatch m = 0; m < pipeline_.microbatches(); ++m) {
-      for (const Chunk chunk : own_chunks()) rank_.stage(chunk).weight_grad(context(m));
+    for (const Chunk chunk : own_chunks() | std::views::reverse) {
+      for (Microbatch m = 0; m < pipeline_.microbatches(); ++m) rank_.stage(chunk).weight_grad(context(m));
+      if (after_chunk) after_chunk(chunk);
     }
     rank_.end_iteration();
   }

@@ -236,6 +236,10 @@ TEST(VitTraining, RefusesAnActivationOfAnotherShape) {
   expect_error([&] { receive(at::zeros({2, 3, 16}, at::kDouble)); }, "an activation is Double[2, 3, 16]");
 }
 
+TEST(VitTraining, OnlyAModelWithAnEncoderNeedsNoText) {
+  expect_error([] { (void)make_run(test::small_config(), Pipeline::chain(1, kMicrobatches)); }, "text: ");
+}
+
 TEST(VitTraining, RefusesAModelThatDoesNotFit) {
   const auto make = [](auto change, std::uint32_t stages) {
     return [change, stages] {

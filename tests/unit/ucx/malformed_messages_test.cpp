@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <functional>
+#include <chrono>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "raw_sender.hpp"
@@ -40,6 +42,20 @@ PlaneOptions options_of_job() {
 /// Rank 0, the first stage, and somebody who says to be rank 1.
 class MalformedMessages : public ::testing::Test {
  protected:
+  /// UCX connects the two with the first message, in its own time.
+  MalformedMessages() {
+    send(good(), {floats(3)}, 12);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    Offer offer;
+    while (!transport_->poll(offer) && std::chrono::steady_clock::now() < until) sender_.progress();
+    transport_->accept(offer, 0);
+    Arrival arrival;
+    bool arrived = false;
+    while (!(arrived && sender_.done()) && std::chrono::steady_clock::now() < until) {
+      arrived |= transport_->poll(arrival);
+      sender_.progress();
+    }
+  }
   ~MalformedMessages() override { plane_.abandon(); }
 
   /// A gradient with three floats, as rank 1 may send it.

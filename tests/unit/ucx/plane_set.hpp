@@ -1,8 +1,12 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "rank_threads.hpp"
@@ -18,6 +22,7 @@ class PlaneSet {
     test::on_each_rank(ranks, [&](process::Bootstrap& bootstrap) {
       planes[bootstrap.rank()] = std::make_unique<MessagePlane>(bootstrap, options);
     });
+    connect();
   }
   /// They end one after the other, so none can wait for the others.
   ~PlaneSet() {
@@ -36,6 +41,30 @@ class PlaneSet {
   }
 
   std::vector<std::unique_ptr<MessagePlane>> planes;
+
+ private:
+  static constexpr std::uint32_t kConnecting = 1000;
+
+  /// A word from each rank to each: UCX connects when it is first needed, in its own time.
+  void connect() {
+    std::vector<std::uint32_t> all(planes.size());
+    std::iota(all.begin(), all.end(), 0);
+    std::vector<std::unique_ptr<agree::GroupChannel>> channels;
+    for (const auto& plane : planes) channels.push_back(plane->channel(kConnecting, all, 0));
+    for (const std::uint32_t from : all) {
+      for (const std::uint32_t to : all) {
+        if (from != to) channels[from]->send(to, {});
+      }
+    }
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    std::size_t missing = all.size() * (all.size() - 1);
+    while (missing > 0) {
+      ASSERT_LT(std::chrono::steady_clock::now(), until) << "the planes do not connect";
+      std::uint32_t from = 0;
+      std::span<const std::byte> message;
+      for (const auto& channel : channels) missing -= channel->poll(from, message) ? 1 : 0;
+    }
+  }
 };
 
 /// The transports of a pipeline on a set of planes, stage s on rank s.

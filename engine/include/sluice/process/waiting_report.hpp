@@ -11,7 +11,7 @@ namespace sluice::process {
 
 /// What a rank waits for, for programs:
 /// `{"rank":3,"stage":1,"iteration":4,"finished":5,"pairs":8,"in_flight":2,"limit":4,"held_by_limit":0,
-/// "since_s":61.2,"launched":[{"tasks":1,"last":"B2 of chunk 1"}],"blocked":[{"task":"F5 of chunk 1",
+/// "since_s":61.2,"launched":[{"tasks":1,"last":"B2 of chunk 1"}],"waits":[{"task":"F5 of chunk 1",
 /// "waits_for":"message","needs":"activation of edge 0","from_stage":0,"from_rank":1,"since_s":61.2}],
 /// "ready":[{"task":"B4 of chunk 1","waits_for":"agreement"}],"left_out":0}`
 ///

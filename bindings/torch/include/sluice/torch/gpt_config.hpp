@@ -45,6 +45,13 @@ struct LayerRange {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
 
+  /// Holds the first of all blocks.
+  [[nodiscard]] bool has_first() const noexcept { return count > 0 && first == 0; }
+  /// Holds the last of so many blocks.
+  [[nodiscard]] bool has_last(std::uint32_t layers) const noexcept {
+    return count > 0 && first + count == layers;
+  }
+
   friend bool operator==(const LayerRange&, const LayerRange&) = default;
 };
 

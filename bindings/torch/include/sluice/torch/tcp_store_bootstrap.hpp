@@ -28,8 +28,8 @@ struct TcpStoreSettings {
   /// Longest wait for the other ranks, when joining and in each exchange.
   Duration timeout = std::chrono::seconds(60);
 
-  /// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and torchrun's TORCHELASTIC_USE_AGENT_STORE (its
-  /// agent serves the store, else rank 0 does), TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT.
+  /// Reads what `process::environment_place` reads and torchrun's TORCHELASTIC_USE_AGENT_STORE (its agent
+  /// serves the store, else rank 0 does), TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT.
   /// @throws ConfigError naming the variable that is missing or malformed
   static TcpStoreSettings from_environment();
 
@@ -81,6 +81,8 @@ class TcpStoreBootstrap final : public process::Bootstrap {
   void connect();
   void await_server() const;
   void join();
+  template <typename Call>
+  void with_store(Call call);
   void await(const std::string& step);
   [[nodiscard]] std::string missing(const std::string& step) const;
   void leave(const std::string& step);

@@ -30,7 +30,7 @@ namespace sluice::gpt {
 /// members and replicas and in every run.
 class TrainingRank {
  public:
-  /// @param text shared by all ranks
+  /// @param text shared by all ranks; unused by a model with an encoder, which draws its own images
   /// @param exchange shared by all ranks
   /// @param pipeline a chain of chunks, of which this rank owns those on stage `rank`
   /// @throws ConfigError naming the field if the settings are bad, or `stages` if there are more
@@ -82,7 +82,7 @@ class TrainingRank {
   /// Time this rank has spent adding gradients up over the replicas, waiting for the others included; it runs
   /// beside the tasks. 0 with one replica.
   [[nodiscard]] Duration reduction_time() const;
-  /// Part of it that `end_iteration` waited for.
+  /// Time `end_iteration` has waited for it.
   [[nodiscard]] Duration exposed_reduction_time() const;
 
   /// Digests of this rank's parameters, for `parameters_sha256`. Those of divided parameters are of the
