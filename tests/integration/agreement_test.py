@@ -37,7 +37,8 @@ class Agreement(ProcessTest):
 
     def test_replicas_agree_each_for_itself(self):
         methods = self.compare("--spawn", 8, "--tp", 2, "--dp", 2, "--methods", "bf")
-        self.assertEqual(methods["bf"]["agreement"]["decisions"] % 2, 0)
+        # Three iterations of two replicas of two stages.
+        self.assertGreaterEqual(methods["bf"]["agreement"]["decisions"], 3 * 2 * 2 * 12 * 2)
         self.assertEqual(len(methods["bf"]["per_stage"]), 2)
 
     def test_backpressure_and_chunks(self):

@@ -36,6 +36,10 @@ void ProcessOptions::declare(CLI::App& command) {
       ->capture_default_str()
       ->group(group);
   command
+      .add_option("--stall-report", stall_report,
+                  "If the run fails, write what every rank was waiting for as JSON (rank 0 does)")
+      ->group(group);
+  command
       .add_option("--join-timeout", join_timeout_s, "Seconds to wait for the other processes at the start")
       ->capture_default_str()
       ->group(group);

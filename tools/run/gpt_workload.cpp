@@ -12,7 +12,6 @@
 
 #include "run/process_session.hpp"
 #include "sluice/torch/gpt_config.hpp"
-#include "sluice/torch/group_exchange.hpp"
 #include "sluice/torch/no_pipeline.hpp"
 #include "sluice/torch/parameter_digest.hpp"
 #include "sluice/torch/step_exchange.hpp"
@@ -84,13 +83,15 @@ class GptWorkload::Impl {
     const auto text = load_text(options.model);
     stages_.resize(pipeline.chunks());
     if (session_ != nullptr) {
-      add_rank(config, text, std::make_shared<gpt::GroupExchange>(session_->groups()), pipeline,
-               session_->place().stage);
+      ranks_.emplace_back(config, text, pipeline, session_->groups());
+      take_stages(pipeline, session_->place().stage);
       return;
     }
     exchange_ = std::make_shared<gpt::InProcessExchange>(pipeline.stages(), step_timeout(options));
-    for (StageId stage = 0; stage < pipeline.stages(); ++stage)
-      add_rank(config, text, exchange_, pipeline, stage);
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
+      ranks_.emplace_back(config, text, exchange_, pipeline, stage);
+      take_stages(pipeline, stage);
+    }
   }
 
   host::Workload workload() {
@@ -122,15 +123,14 @@ class GptWorkload::Impl {
       const std::vector<gpt::ParameterDigest> own = rank.parameter_digests();
       digests.insert(digests.end(), own.begin(), own.end());
     }
-    if (session_ != nullptr) digests = session_->of_first_replica(digests);
+    if (session_ != nullptr) digests = session_->of_stages(digests);
     return gpt::parameters_sha256(std::move(digests));
   }
 
  private:
-  void add_rank(const gpt::GptConfig& config, const std::shared_ptr<const gpt::TextData>& text,
-                const std::shared_ptr<gpt::StepExchange>& exchange, const Pipeline& pipeline, StageId stage) {
-    gpt::TrainingRank& rank = ranks_.emplace_back(config, text, exchange, pipeline, stage);
-    for (const Chunk chunk : pipeline.chunks_of(stage)) stages_[chunk] = &rank.stage(chunk);
+  /// Of the newest rank.
+  void take_stages(const Pipeline& pipeline, StageId stage) {
+    for (const Chunk chunk : pipeline.chunks_of(stage)) stages_[chunk] = &ranks_.back().stage(chunk);
   }
 
   ProcessSession* session_;

@@ -55,16 +55,15 @@ class ProcessSession {
   /// @throws Error if no rank knows it
   [[nodiscard]] double from_whoever_knows(std::optional<double> value);
 
-  /// The values of all ranks of the first replica, on all ranks.
+  /// The values of the first rank of each stage, on all ranks.
   template <typename T>
-  [[nodiscard]] std::vector<T> of_first_replica(const std::vector<T>& own) {
+  [[nodiscard]] std::vector<T> of_stages(const std::vector<T>& own) {
     process::ByteWriter writer;
     writer.put_all(std::span(own));
     std::vector<T> all;
     const std::vector<std::vector<std::byte>> gathered = control().all_gather(writer.bytes());
-    for (std::uint32_t rank = 0; rank < gathered.size(); ++rank) {
-      if (grid().place_of(rank).replica != 0) continue;
-      const std::vector<T> theirs = process::ByteReader(gathered[rank]).get_all<T>();
+    for (StageId stage = 0; stage < grid().stages; ++stage) {
+      const std::vector<T> theirs = process::ByteReader(gathered[grid().rank_of({stage, 0, 0})]).get_all<T>();
       all.insert(all.end(), theirs.begin(), theirs.end());
     }
     return all;

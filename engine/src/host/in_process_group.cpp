@@ -89,7 +89,7 @@ class InProcessGroup::Endpoint final : public agree::GroupChannel {
   std::uint32_t next_ = 0;
 };
 
-InProcessGroup::InProcessGroup(std::vector<Wake*> wakes, const agree::ChannelNeeds& needs) {
+InProcessGroup::InProcessGroup(const std::vector<Wake*>& wakes, const agree::ChannelNeeds& needs) {
   if (wakes.empty()) throw ConfigError("group", "has no members");
   for (std::size_t to = 0; to < wakes.size(); ++to) {
     for (std::size_t from = 0; from < wakes.size(); ++from)

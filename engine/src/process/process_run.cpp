@@ -121,22 +121,27 @@ host::IterationReport ProcessRun::run(const Iteration& iteration) {
 
 host::RankReport ProcessRun::run_own(const Iteration& iteration) {
   parts_.control.working(true);
-  std::string cause;
   try {
     host::RankReport report = runner_->run(iteration);
     parts_.control.working(false);
     return report;
-  } catch (const Aborted&) {
-    leave();
-  } catch (const std::exception& error) {
-    cause = error.what();
-    const auto until = std::chrono::steady_clock::now() + kDeathIsKnown;
-    while (!parts_.control.failed() && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(kLook);
-    if (parts_.control.failed()) leave();
-    parts_.control.fail(Failure::Kind::Failed, cause);
+  } catch (const TaskError& error) {
+    settle(error.what());
     throw;
+  } catch (const std::exception& error) {
+    const std::string cause = to_string(parts_.grid, parts_.control.rank()) + ": " + error.what();
+    settle(cause);
+    throw Error(cause);
   }
+}
+
+/// This rank has failed, or was told that another one has.
+void ProcessRun::settle(const std::string& cause) {
+  const auto until = std::chrono::steady_clock::now() + kDeathIsKnown;
+  while (!parts_.control.failed() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(kLook);
+  if (parts_.control.failed()) leave();
+  parts_.control.fail(Failure::Kind::Failed, cause);
 }
 
 /// Another rank has failed, or all stand still.

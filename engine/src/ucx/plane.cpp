@@ -99,6 +99,7 @@ void Plane::listen() {
 
 bool Plane::progress() {
   const bool happened = ucp_worker_progress(worker_.get()) != 0;
+  if (happened) wake_.happened();
   if (noted_ != nullptr) {
     abandoned_ = true;
     std::rethrow_exception(std::exchange(noted_, nullptr));

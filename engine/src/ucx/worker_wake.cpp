@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "sluice/error.hpp"
 #include "sluice/host/steady_clock.hpp"
@@ -41,6 +42,7 @@ void WorkerWake::notify() noexcept {
 }
 
 void WorkerWake::wait_until(Time deadline) {
+  if (std::exchange(happened_, false)) return;
   State expected = State::Awake;
   if (!state_.compare_exchange_strong(expected, State::Sleeping, std::memory_order_acq_rel)) {
     state_.exchange(State::Awake, std::memory_order_acq_rel);

@@ -21,6 +21,10 @@ class WorkerWake final : public Wake {
   /// @param deadline in the time of SteadyClock
   void wait_until(Time deadline) override;
 
+  /// The worker did something: what came of it may lie in a queue that its owner has already looked at, so
+  /// the next wait returns at once. Only from the waiting thread.
+  void happened() noexcept { happened_ = true; }
+
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return sleeps_; }
 
  private:
@@ -32,6 +36,7 @@ class WorkerWake final : public Wake {
   int worker_events_ = -1;
   int notifications_;
   std::atomic<State> state_{State::Awake};
+  bool happened_ = false;
   std::uint64_t sleeps_ = 0;
 };
 

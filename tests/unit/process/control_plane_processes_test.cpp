@@ -23,6 +23,8 @@ using test::TalkingRanks;
 
 constexpr std::uint32_t kRanks = 4;
 constexpr int kFailed = 3;
+/// Longer than a loaded machine keeps a process from running.
+constexpr auto kStall = 3s;
 
 ControlOptions with_stall(Duration stall) {
   ControlOptions options;
@@ -86,7 +88,7 @@ TEST(ControlPlaneProcesses, AKilledRankIsNamedByAllOthers) {
 
 TEST(ControlPlaneProcesses, AStoppedRankIsSilent) {
   for (const std::uint32_t victim : {0U, 2U}) {
-    TalkingRanks ranks(kRanks, [](TalkingRanks::Self& self) { return take_part(self, with_stall(1s)); });
+    TalkingRanks ranks(kRanks, [](TalkingRanks::Self& self) { return take_part(self, with_stall(kStall)); });
     ASSERT_TRUE(ranks.all_say("ready"));
     const Time stopped = host::SteadyClock().now();
     ranks.signal(victim, SIGSTOP);
@@ -105,7 +107,7 @@ TEST(ControlPlaneProcesses, AStoppedRankIsSilent) {
 
 TEST(ControlPlaneProcesses, AStoppedRankInsideAnIterationIsTheOneToName) {
   TalkingRanks ranks(kRanks, [](TalkingRanks::Self& self) {
-    ControlPlane plane(self.bootstrap, with_stall(1s));
+    ControlPlane plane(self.bootstrap, with_stall(kStall));
     (void)plane.all_gather({});
     plane.working(true);
     self.say("ready");
@@ -142,11 +144,11 @@ TEST(ControlPlaneProcesses, APauseShorterThanTheTimeoutIsForgiven) {
 
 TEST(ControlPlaneProcesses, ATimeInWhichAllRanksAreStoppedIsNobodysSilence) {
   TalkingRanks ranks(3, [](TalkingRanks::Self& self) {
-    ControlPlane plane(self.bootstrap, with_stall(2s));
+    ControlPlane plane(self.bootstrap, with_stall(kStall));
     (void)plane.all_gather({});
     plane.working(true);
     self.say("ready");
-    const auto until = std::chrono::steady_clock::now() + 4s;
+    const auto until = std::chrono::steady_clock::now() + kStall + 2s;
     while (std::chrono::steady_clock::now() < until && !plane.failed()) {
       plane.progressed(host::SteadyClock().now());
       std::this_thread::sleep_for(5ms);
@@ -158,7 +160,7 @@ TEST(ControlPlaneProcesses, ATimeInWhichAllRanksAreStoppedIsNobodysSilence) {
   });
   ASSERT_TRUE(ranks.all_say("ready"));
   for (std::uint32_t rank = 0; rank < 3; ++rank) ranks.signal(rank, SIGSTOP);
-  std::this_thread::sleep_for(3s);
+  std::this_thread::sleep_for(kStall + 1s);
   for (std::uint32_t rank = 0; rank < 3; ++rank) ranks.signal(rank, SIGCONT);
   EXPECT_TRUE(ranks.all_say("calm"));
 }

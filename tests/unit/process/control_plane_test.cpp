@@ -25,6 +25,9 @@ using test::MeetingPlace;
 using test::MemoryBootstrap;
 using testing::HasSubstr;
 
+/// Longer than a loaded machine keeps a thread from running.
+constexpr auto kStall = 3s;
+
 ControlOptions quick(Duration stall = 60s) {
   ControlOptions options;
   options.stall_timeout = stall;
@@ -250,18 +253,18 @@ TEST(ControlPlane, ARankThatDoesNotComeToAnExchangeIsNamed) {
 }
 
 TEST(ControlPlane, NoProgressInsideAnIterationIsAStall) {
-  const auto said = on_threads(3, quick(500ms), [](ControlPlane& plane) -> std::string {
+  const auto said = on_threads(3, quick(kStall), [](ControlPlane& plane) -> std::string {
     if (plane.rank() == 1) plane.working(true);
     std::string cause = await_failure(plane);
     return plane.failure()->kind == Failure::Kind::Stalled ? cause : "another failure: " + cause;
   });
-  for (const std::string& text : said) EXPECT_THAT(text, HasSubstr("no progress on any rank for 0."));
+  for (const std::string& text : said) EXPECT_THAT(text, HasSubstr("no progress on any rank for "));
 }
 
 TEST(ControlPlane, ProgressOfOneRankIsEnough) {
-  const auto said = on_threads(3, quick(2s), [](ControlPlane& plane) -> std::string {
+  const auto said = on_threads(3, quick(kStall), [](ControlPlane& plane) -> std::string {
     plane.working(true);
-    const auto until = std::chrono::steady_clock::now() + 4s;
+    const auto until = std::chrono::steady_clock::now() + kStall + 2s;
     while (std::chrono::steady_clock::now() < until && !plane.failed()) {
       if (plane.rank() == 2) plane.progressed(host::SteadyClock().now());
       std::this_thread::sleep_for(10ms);
@@ -274,10 +277,10 @@ TEST(ControlPlane, ProgressOfOneRankIsEnough) {
 }
 
 TEST(ControlPlane, OutsideOfIterationsNobodyNeedsToGetOn) {
-  const auto said = on_threads(2, quick(500ms), [](ControlPlane& plane) -> std::string {
+  const auto said = on_threads(2, quick(kStall), [](ControlPlane& plane) -> std::string {
     plane.working(true);
     plane.working(false);
-    std::this_thread::sleep_for(1500ms);
+    std::this_thread::sleep_for(kStall + 2s);
     return plane.failed() ? plane.failure()->cause : "calm";
   });
   EXPECT_EQ(said, times(2, "calm"));

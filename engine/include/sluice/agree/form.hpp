@@ -19,7 +19,7 @@ inline constexpr std::array<Form, 3> kForms{Form::Leader, Form::FirstPick, Form:
 
 /// `leader`, `first-pick` or `bitmap`.
 [[nodiscard]] std::string_view name(Form form);
-[[nodiscard]] std::optional<Form> form_named(std::string_view name);
+[[nodiscard]] std::optional<Form> form_named(std::string_view text);
 
 [[nodiscard]] ChannelNeeds needs(Form form, const StageTasks& tasks);
 

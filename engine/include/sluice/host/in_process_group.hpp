@@ -17,7 +17,7 @@ class InProcessGroup {
   /// @param wakes one a member, notified when a message is there; null where nobody sleeps. They outlive the
   ///        group
   /// @throws ConfigError naming `group` if it has no members
-  InProcessGroup(std::vector<Wake*> wakes, const agree::ChannelNeeds& needs);
+  InProcessGroup(const std::vector<Wake*>& wakes, const agree::ChannelNeeds& needs);
   ~InProcessGroup();
   InProcessGroup(const InProcessGroup&) = delete;
   InProcessGroup& operator=(const InProcessGroup&) = delete;

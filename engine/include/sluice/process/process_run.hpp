@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sluice/agreement.hpp"
@@ -50,6 +51,7 @@ class ProcessRun final : public host::PipelineRun {
   class Watch;
 
   [[nodiscard]] host::RankReport run_own(const Iteration& iteration);
+  void settle(const std::string& cause);
   [[noreturn]] void leave();
   [[nodiscard]] host::IterationReport exchange(host::RankReport own);
 

@@ -48,7 +48,8 @@ class MessagePlane {
   [[nodiscard]] std::uint32_t rank() const noexcept;
   [[nodiscard]] std::uint32_t ranks() const noexcept;
 
-  /// Where the rank's thread sleeps: until a message, a notification or the deadline.
+  /// Where the rank's thread sleeps: until a message, a notification or the deadline. Returns at once if
+  /// anything came since the last wait.
   [[nodiscard]] Wake& wake() noexcept;
   /// How often a wait really slept.
   [[nodiscard]] std::uint64_t sleeps() const noexcept;

@@ -66,6 +66,8 @@ class TcpStoreBootstrap final : public process::Bootstrap {
   ///         reached, the ranks that did not come, or a rank that was told of other counts
   explicit TcpStoreBootstrap(TcpStoreSettings settings);
   ~TcpStoreBootstrap() override;
+  TcpStoreBootstrap(const TcpStoreBootstrap&) = delete;
+  TcpStoreBootstrap& operator=(const TcpStoreBootstrap&) = delete;
 
   [[nodiscard]] std::uint32_t rank() const noexcept override { return settings_.rank; }
   [[nodiscard]] std::uint32_t ranks() const noexcept override { return settings_.ranks; }
