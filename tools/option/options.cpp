@@ -230,6 +230,8 @@ void RunOptions::finish(const CLI::App& command) {
   PipelineOptions::finish(command);
   world_ = processes.world();
   grid_ = processes.grid(command, pipeline.stages, world_);
+  if (in_processes() && !emulated() && processes.rendezvous == "ucx")
+    throw ConfigError("rendezvous", "a model's collectives meet at the store");
   if (processes.tp > 1 && processes.agreement == "first-pick" && rules != "paper") {
     throw ConfigError("agreement",
                       "under the default rules first picks can differ for ever: use --rules paper");

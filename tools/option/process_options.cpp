@@ -40,6 +40,12 @@ void ProcessOptions::declare(CLI::App& command) {
                   "If the run fails, write what every rank was waiting for as JSON (rank 0 does)")
       ->group(group);
   command
+      .add_option(
+          "--rendezvous", rendezvous,
+          "Where the processes meet, at MASTER_ADDR:MASTER_PORT: store (torchrun's) or ucx (a listener)")
+      ->capture_default_str()
+      ->group(group);
+  command
       .add_option("--join-timeout", join_timeout_s, "Seconds to wait for the other processes at the start")
       ->capture_default_str()
       ->group(group);
@@ -59,6 +65,10 @@ process::RankGrid ProcessOptions::grid(const CLI::App& command, std::uint32_t& s
   if (std::find(kAgreements.begin(), kAgreements.end(), agreement) == kAgreements.end()) {
     throw ConfigError("agreement",
                       fmt::format("'{}' is not one of {}", agreement, fmt::join(kAgreements, ", ")));
+  }
+  if (rendezvous != "ucx" && (rendezvous != "store" || !SLUICE_HAVE_TORCH)) {
+    throw ConfigError("rendezvous", fmt::format("'{}' is not {}", rendezvous,
+                                                SLUICE_HAVE_TORCH ? "one of store, ucx" : "ucx"));
   }
   if (!(join_timeout_s > 0 && join_timeout_s <= kLongestJoin))
     throw ConfigError("join-timeout", fmt::format("must be above 0 and at most {} s", kLongestJoin));

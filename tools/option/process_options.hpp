@@ -20,6 +20,8 @@ struct ProcessOptions {
   /// Data-parallel replicas of the pipeline.
   std::uint32_t dp = 1;
   std::string agreement = "leader";
+  /// Where the processes meet: `store`, c10d's, or `ucx`, a listener of rank 0.
+  std::string rendezvous = SLUICE_HAVE_TORCH ? "store" : "ucx";
   /// Longest wait for the other processes at the start.
   double join_timeout_s = 60;
   /// Where rank 0 writes what every rank waited for when a run fails; empty for nowhere.

@@ -21,31 +21,16 @@
 #include "sluice/process/process_place.hpp"
 #include "sluice/process/process_run.hpp"
 #include "sluice/trace/output_file.hpp"
+#include "sluice/ucx/listener_bootstrap.hpp"
 #include "sluice/ucx/message_plane.hpp"
 
 #if SLUICE_HAVE_TORCH
 #include "sluice/torch/process_groups.hpp"
 #include "sluice/torch/tcp_store_bootstrap.hpp"
-#else
-#include "sluice/ucx/listener_bootstrap.hpp"
 #endif
 
 namespace sluice::tools {
 namespace {
-
-#if SLUICE_HAVE_TORCH
-using Meeting = gpt::TcpStoreBootstrap;
-
-std::unique_ptr<Meeting> meet(Duration timeout) {
-  gpt::TcpStoreSettings settings = gpt::TcpStoreSettings::from_environment();
-  settings.timeout = timeout;
-  return std::make_unique<Meeting>(std::move(settings));
-}
-#else
-using Meeting = ucx::ListenerBootstrap;
-
-std::unique_ptr<Meeting> meet() { return std::make_unique<Meeting>(process::environment_place().value()); }
-#endif
 
 /// How long the hub waits for what the others were waiting for: they notice a failure within a sleep of
 /// theirs.
@@ -116,8 +101,8 @@ class ProcessSession::Impl {
       : grid_(options.grid()),
         seed_(options.seed),
         form_(agree::form_named(options.processes.agreement).value()),
-        stall_report_(options.processes.stall_report),
-        meeting_(meet(join_timeout(options))) {
+        stall_report_(options.processes.stall_report) {
+    meet(options);
     process::check_same_configuration(*meeting_, fields_of(configuration));
     control_ = std::make_unique<process::ControlPlane>(*meeting_, control_options(options));
     control_->on_failure([this](const process::Failure& failure) {
@@ -127,7 +112,7 @@ class ProcessSession::Impl {
     plane_ = std::make_unique<ucx::MessagePlane>(*meeting_, ucx::PlaneOptions{0, join_timeout(options)});
 #if SLUICE_HAVE_TORCH
     if (!options.emulated()) {
-      groups_ = std::make_shared<gpt::ProcessGroups>(grid_, *meeting_, 2 * options.settings().stall_timeout);
+      groups_ = std::make_shared<gpt::ProcessGroups>(grid_, *store_, 2 * options.settings().stall_timeout);
     }
 #endif
   }
@@ -154,7 +139,7 @@ class ProcessSession::Impl {
   agree::Form form_;
   std::string stall_report_;
   process::ExitGuard guard_;
-  std::unique_ptr<Meeting> meeting_;
+  std::unique_ptr<process::Bootstrap> meeting_;
   std::unique_ptr<process::ControlPlane> control_;
   std::unique_ptr<ucx::MessagePlane> plane_;
   std::shared_ptr<gpt::ProcessGroups> groups_;
@@ -174,6 +159,21 @@ class ProcessSession::Impl {
     return control;
   }
 
+  void meet(const RunOptions& options) {
+#if SLUICE_HAVE_TORCH
+    if (options.processes.rendezvous == "store") {
+      gpt::TcpStoreSettings settings = gpt::TcpStoreSettings::from_environment();
+      settings.timeout = join_timeout(options);
+      auto store = std::make_unique<gpt::TcpStoreBootstrap>(std::move(settings));
+      store_ = store.get();
+      meeting_ = std::move(store);
+      return;
+    }
+#endif
+    meeting_ =
+        std::make_unique<ucx::ListenerBootstrap>(process::environment_place().value(), join_timeout(options));
+  }
+
   void write_stall_report() {
     nlohmann::json ranks = nlohmann::json::array();
     for (const std::string& report : control_->reports(kReportsCome))
@@ -183,6 +183,10 @@ class ProcessSession::Impl {
     trace::write_file_atomically(stall_report_, json.dump(2) + "\n");
   }
 
+#if SLUICE_HAVE_TORCH
+  /// What the ranks met at, if that was a store.
+  gpt::TcpStoreBootstrap* store_ = nullptr;
+#endif
   std::uint32_t runs_ = 0;
 };
 

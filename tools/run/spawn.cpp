@@ -27,26 +27,36 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
-/// For threads that are made from now on, too: the launcher takes these.
+#if SLUICE_HAVE_TORCH
+/// Also for threads that are made from now on: the launcher takes these.
 void leave_signals_to_launcher() {
   sigset_t taken;
   sigemptyset(&taken);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&taken, signal);
   pthread_sigmask(SIG_BLOCK, &taken, nullptr);
 }
+#endif
 
-void spawn(std::uint32_t ranks) {
+/// @return how the ranks ended
+process::LaunchResult launch_ranks(const ProcessOptions& processes) {
   process::LaunchOptions options;
-  options.ranks = ranks;
+  options.ranks = processes.spawn;
   options.command = own_arguments();
   options.command.front() = "/proc/self/exe";
 #if SLUICE_HAVE_TORCH
-  leave_signals_to_launcher();
-  const gpt::TcpStoreHost store;
-  options.port = store.port();
-  options.environment.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
+  if (processes.rendezvous == "store") {
+    leave_signals_to_launcher();
+    const gpt::TcpStoreHost store;
+    options.port = store.port();
+    options.environment.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
+    return process::launch(options);
+  }
 #endif
-  const process::LaunchResult result = process::launch(options);
+  return process::launch(options);
+}
+
+void spawn(const ProcessOptions& processes) {
+  const process::LaunchResult result = launch_ranks(processes);
   if (result.code != 0) throw Error(result.text);
 }
 
@@ -55,7 +65,7 @@ void spawn(std::uint32_t ranks) {
 void run_in_processes(const RunOptions& options, const std::function<nlohmann::json()>& configuration,
                       const std::function<void(ProcessSession*)>& work) {
   if (!options.in_processes()) return work(nullptr);
-  if (!process::environment_place()) return spawn(options.processes.spawn);
+  if (!process::environment_place()) return spawn(options.processes);
   ProcessSession session(options, configuration());
   try {
     work(&session);

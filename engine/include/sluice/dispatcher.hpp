@@ -299,7 +299,6 @@ class Dispatcher {
   std::array<std::uint32_t, kLanes> unended_{};
   std::array<Task, kLanes> last_launched_{};
   /// When something last happened here: for stall reports.
-  Time last_progress_{};
   /// When the current progress() first had something to record; `kNever` until then.
   Time progress_time_ = kNever;
   /// The wait for the group's next decision has been recorded.

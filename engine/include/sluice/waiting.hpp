@@ -67,8 +67,9 @@ struct Waiting {
   std::uint32_t limit = 0;
   /// Forwards that the limit holds back.
   std::uint32_t held_by_limit = 0;
-  /// Since anything happened on the rank: nothing that it waits for has come in this time.
-  Duration since{};
+  /// How long nothing has happened on the rank: nothing that it waits for has come in this time. Who drives
+  /// the dispatcher knows it.
+  std::optional<Duration> since{};
   /// In fixed and replay mode.
   std::optional<Task> next_in_order;
   std::vector<Launched> launched;

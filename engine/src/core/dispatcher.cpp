@@ -118,7 +118,6 @@ void Dispatcher::begin(const Iteration& iteration) {
   }
   if (config_.record_decisions) log_.reserve_more(std::size_t{tasks_.size()} * kPasses);
   inbox_.begin(iteration.index);
-  last_progress_ = seams_.clock.now();
   if (recording()) note_iteration(EventKind::IterationBegin);
   for (const Offer& offer : inbox_.held()) take_offer(offer);
   inbox_.clear_held();
@@ -132,7 +131,6 @@ bool Dispatcher::progress() {
   admit_waiting();
   happened |= poll_arrivals();
   happened |= launch_candidates();
-  if (happened) last_progress_ = progress_time();
   return happened;
 }
 

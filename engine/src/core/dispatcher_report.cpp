@@ -12,7 +12,6 @@ Waiting Dispatcher::waiting() const {
   waiting.in_flight = in_flight_;
   waiting.limit = config_.limit;
   waiting.held_by_limit = held_by_limit();
-  waiting.since = seams_.clock.now() - last_progress_;
   if (!by_readiness() && cursor_ < order_.size()) waiting.next_in_order = order_[cursor_];
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     if (unended_[lane] > 0)

@@ -61,12 +61,13 @@ const char* to_string(WaitFor what) noexcept {
 }
 
 std::string to_string(const Waiting& waiting) {
-  std::string text =
-      "rank " + std::to_string(waiting.rank) + ", iteration " + std::to_string(waiting.iteration) + ": " +
-      std::to_string(waiting.finished) + " of " + std::to_string(waiting.pairs) +
-      " (chunk, microbatch) pairs finished, " + std::to_string(waiting.in_flight) + " in flight, limit " +
-      std::to_string(waiting.limit) + ", " + std::to_string(waiting.held_by_limit) + " held by it, " +
-      std::to_string(waiting.ready.size()) + " ready; nothing happened for " + seconds(waiting.since);
+  std::string text = "rank " + std::to_string(waiting.rank) + ", iteration " +
+                     std::to_string(waiting.iteration) + ": " + std::to_string(waiting.finished) + " of " +
+                     std::to_string(waiting.pairs) + " (chunk, microbatch) pairs finished, " +
+                     std::to_string(waiting.in_flight) + " in flight, limit " +
+                     std::to_string(waiting.limit) + ", " + std::to_string(waiting.held_by_limit) +
+                     " held by it, " + std::to_string(waiting.ready.size()) + " ready";
+  if (waiting.since) text += "; nothing happened for " + seconds(*waiting.since);
   if (waiting.next_in_order) text += "; next in order: " + to_string(*waiting.next_in_order);
   for (const Launched& lane : waiting.launched) {
     text += "\n  launched and not ended: " + std::to_string(lane.tasks) + ", the last of them " +

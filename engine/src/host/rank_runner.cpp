@@ -71,6 +71,7 @@ RankReport RankRunner::run(const Iteration& iteration) {
   observed_->begin(std::size_t{dispatcher_->tasks().size()} * kPasses);
   RankReport report;
   report.started = clock_.now();
+  last_progress_ = report.started;
   parts_.watch.progressed(report.started);
   dispatcher_->begin(iteration);
   dispatch(report);
@@ -88,6 +89,7 @@ void RankRunner::dispatch(RankReport& report) {
     if (dispatcher_->progress()) {
       const Time after = clock_.now();
       report.dispatching += after - before;
+      last_progress_ = after;
       parts_.watch.progressed(after);
       idler.reset();
       continue;
@@ -98,6 +100,12 @@ void RankRunner::dispatch(RankReport& report) {
     parts_.watch.idle(before);
     idler.wait(std::min(deadline, before + kLongestSleep));
   }
+}
+
+Waiting RankRunner::waiting() const {
+  Waiting waiting = dispatcher_->waiting();
+  waiting.since = clock_.now() - last_progress_;
+  return waiting;
 }
 
 void RankRunner::summarize(RankReport& report) const {

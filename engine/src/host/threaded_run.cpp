@@ -109,9 +109,9 @@ class ThreadedRun::Rank {
       try {
         report_ = runner_->run(*iteration);
       } catch (const StallError& error) {
-        shared_.fail(std::current_exception(), error.what(), dispatcher().waiting_report());
+        shared_.fail(std::current_exception(), error.what(), to_string(runner_->waiting()));
       } catch (const Aborted& error) {
-        shared_.fail(std::current_exception(), error.what(), dispatcher().waiting_report());
+        shared_.fail(std::current_exception(), error.what(), to_string(runner_->waiting()));
       } catch (const std::exception& error) {
         shared_.fail(std::current_exception(), error.what(), {});
       } catch (...) {

@@ -147,7 +147,7 @@ void ProcessRun::settle(const std::string& cause) {
 /// Another rank has failed, or all stand still.
 void ProcessRun::leave() {
   const Failure failure = parts_.control.failure().value();
-  const Waiting waiting = runner_->dispatcher().waiting();
+  const Waiting waiting = runner_->waiting();
   parts_.control.report(waiting_json(waiting, parts_.grid));
   std::string text = failure.cause;
   if (failure.rank != parts_.control.rank()) {

@@ -48,7 +48,7 @@ ordered_json json_of(const Wait& wait, const Waiting& waiting, const RankGrid& g
     entry[side + "_stage"] = wait.far->stage;
     entry[side + "_rank"] = peer_rank(grid, waiting.rank, wait.far->stage);
   }
-  entry["since_s"] = milliseconds_exact(waiting.since);
+  if (waiting.since) entry["since_s"] = milliseconds_exact(*waiting.since);
   return entry;
 }
 
@@ -102,19 +102,20 @@ std::string waiting_json(const Waiting& waiting, const RankGrid& grid) {
   const auto left_out = [](const std::vector<Wait>& waits) {
     return waits.size() - std::min(waits.size(), kListed);
   };
-  ordered_json report = {{"rank", waiting.rank},
-                         {"stage", waiting.stage},
-                         {"iteration", waiting.iteration},
-                         {"finished", waiting.finished},
-                         {"pairs", waiting.pairs},
-                         {"in_flight", waiting.in_flight},
-                         {"limit", waiting.limit},
-                         {"held_by_limit", waiting.held_by_limit},
-                         {"since_s", milliseconds_exact(waiting.since)},
-                         {"launched", launched},
-                         {"waits", json_of(waiting.blocked, waiting, grid)},
-                         {"ready", json_of(waiting.ready, waiting, grid)},
-                         {"left_out", left_out(waiting.blocked) + left_out(waiting.ready)}};
+  ordered_json report = {
+      {"rank", waiting.rank},
+      {"stage", waiting.stage},
+      {"iteration", waiting.iteration},
+      {"finished", waiting.finished},
+      {"pairs", waiting.pairs},
+      {"in_flight", waiting.in_flight},
+      {"limit", waiting.limit},
+      {"held_by_limit", waiting.held_by_limit},
+      {"since_s", waiting.since ? ordered_json(milliseconds_exact(*waiting.since)) : ordered_json()},
+      {"launched", launched},
+      {"waits", json_of(waiting.blocked, waiting, grid)},
+      {"ready", json_of(waiting.ready, waiting, grid)},
+      {"left_out", left_out(waiting.blocked) + left_out(waiting.ready)}};
   if (waiting.next_in_order) report["next_in_order"] = name_of(*waiting.next_in_order, true);
   return report.dump();
 }

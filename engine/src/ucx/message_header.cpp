@@ -58,7 +58,7 @@ void check_magic(std::uint32_t magic, std::uint16_t version) {
 
 /// Bytes of the tensor's elements.
 std::uint64_t checked_bytes(const MessageHeader& header, const TensorShape& shape) {
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (shape.dtype_bits == 0) refuse(header, "has a tensor without an element type");
   std::uint64_t bytes = (shape.dtype_bits + 7U) / 8U;
   bool overflows = false;
@@ -68,7 +68,7 @@ std::uint64_t checked_bytes(const MessageHeader& header, const TensorShape& shap
     const auto extent = static_cast<std::uint64_t>(shape.extent[i]);
     empty |= extent == 0;
     if (extent == 0) continue;
-    overflows |= bytes > kMost / extent;
+    overflows |= bytes > most / extent;
     bytes *= extent;
   }
   if (empty) return 0;

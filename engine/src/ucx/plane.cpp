@@ -7,6 +7,7 @@
 
 #include "sluice/error.hpp"
 #include "sluice/host/steady_clock.hpp"
+#include "sluice/process/bytes.hpp"
 
 namespace sluice::ucx {
 namespace {
@@ -16,28 +17,31 @@ constexpr std::size_t kMostEarly = 4096;
 constexpr Duration kNap = std::chrono::milliseconds(10);
 constexpr std::size_t kLongestCopiedHeader = std::max(kHeaderBytes, kChannelHeaderBytes);
 
-std::vector<std::byte> pack(const HostIdentity& host, std::span<const std::byte> address) {
-  std::vector<std::byte> bytes(sizeof host.network + 1);
-  std::memcpy(bytes.data(), &host.network, sizeof host.network);
-  bytes[sizeof host.network] = static_cast<std::byte>(host.boot.size());
-  const auto boot = std::as_bytes(std::span(host.boot));
-  bytes.insert(bytes.end(), boot.begin(), boot.end());
-  bytes.insert(bytes.end(), address.begin(), address.end());
-  return bytes;
+/// What a rank tells the others of itself.
+struct Whereabouts {
+  HostIdentity host;
+  /// Of the worker: for ranks of the same host, and for others.
+  std::vector<std::byte> address;
+  std::vector<std::byte> network_address;
+};
+
+std::vector<std::byte> pack(const Whereabouts& whereabouts) {
+  process::ByteWriter writer;
+  writer.put(whereabouts.host.network);
+  writer.put_text(whereabouts.host.boot);
+  writer.put_all(std::span(whereabouts.address));
+  writer.put_all(std::span(whereabouts.network_address));
+  return writer.bytes();
 }
 
-HostIdentity unpack(std::span<const std::byte> bytes, std::vector<std::byte>& address) {
-  HostIdentity host;
-  constexpr std::size_t kFixed = sizeof host.network + 1;
-  if (bytes.size() < kFixed) throw ProtocolError("an address that is too short");
-  std::memcpy(&host.network, bytes.data(), sizeof host.network);
-  const auto length = static_cast<std::size_t>(bytes[sizeof host.network]);
-  if (bytes.size() <= kFixed + length) throw ProtocolError("an address that is too short");
-  const std::span<const std::byte> boot = bytes.subspan(kFixed, length);
-  host.boot.resize(length);
-  std::memcpy(host.boot.data(), boot.data(), length);
-  address.assign(bytes.begin() + kFixed + length, bytes.end());
-  return host;
+Whereabouts unpack(std::span<const std::byte> bytes) {
+  process::ByteReader reader(bytes);
+  Whereabouts whereabouts;
+  whereabouts.host.network = reader.get<std::uint64_t>();
+  whereabouts.host.boot = reader.get_text();
+  whereabouts.address = reader.get_all<std::byte>();
+  whereabouts.network_address = reader.get_all<std::byte>();
+  return whereabouts;
 }
 
 }  // namespace
@@ -72,20 +76,19 @@ Plane::~Plane() {
   quiet_.emplace();
   const Time deadline = host::SteadyClock().now() + options_.closing;
   drop_early();
-  leave(deadline);
-  flush(deadline);
-  disconnect(deadline);
+  if (leave(deadline)) flush(deadline);
 }
 
 void Plane::exchange_addresses(process::Bootstrap& bootstrap) {
   const HostIdentity here = this_host();
-  const auto all = bootstrap.all_gather(pack(here, worker_.address()));
+  const auto all = bootstrap.all_gather(pack({here, worker_.address(false), worker_.address(true)}));
   for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
     Peer& peer = peers_[rank];
     peer.plane = this;
     peer.rank = rank;
     try {
-      peer.same_host = unpack(all[rank], peer.address) == here;
+      Whereabouts there = unpack(all[rank]);
+      peer.address = std::move(there.host == here ? there.address : there.network_address);
     } catch (const ProtocolError& error) {
       throw ProtocolError("rank " + std::to_string(rank) + ": " + error.what());
     }
@@ -127,8 +130,9 @@ ucp_ep_h Plane::endpoint(std::uint32_t rank) {
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(peer.address.data());
-  // UCX refuses to handle errors where memory is shared.
-  params.err_mode = peer.same_host ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  // With UCP_ERR_HANDLING_MODE_PEER shared memory is refused, and UCX 1.13 aborts the process if a peer dies
+  // while TCP sends from tensors. The handler is called for broken connections in this mode too.
+  params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler = {&Plane::failed, &peer};
   const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &peer.endpoint);
   if (status == UCS_OK) return peer.endpoint;
@@ -327,8 +331,9 @@ void Plane::note_left(const Incoming& message) {
 }
 
 /// Messages to a rank that has closed its end are lost, so no rank closes before its peers have got theirs.
-void Plane::leave(Time deadline) noexcept {
-  if (abandoned_) return;
+/// @return whether all have said so
+bool Plane::leave(Time deadline) noexcept {
+  if (abandoned_) return false;
   std::array<std::byte, kChannelHeaderBytes> header;
   encode(ChannelHeader{options_.job, 0, rank_, 0}, header);
   const auto awaited = [](const Peer& peer) {
@@ -339,7 +344,11 @@ void Plane::leave(Time deadline) noexcept {
       send_copy(MessageKind::Leaving, peer.rank, header, {});
   }
   const host::SteadyClock clock;
-  while (std::any_of(peers_.begin(), peers_.end(), awaited) && clock.now() < deadline) rest(deadline);
+  while (std::any_of(peers_.begin(), peers_.end(), awaited)) {
+    if (clock.now() >= deadline) return false;
+    rest(deadline);
+  }
+  return true;
 }
 
 void Plane::rest(Time deadline) noexcept {
@@ -357,17 +366,6 @@ void Plane::wait_for(ucs_status_ptr_t request, Time deadline) noexcept {
 void Plane::flush(Time deadline) noexcept {
   const ucp_request_param_t param{};
   wait_for(ucp_worker_flush_nbx(worker_.get(), &param), deadline);
-}
-
-/// Endpoints without error handling end with the worker: UCX closes only what it can still flush.
-void Plane::disconnect(Time deadline) noexcept {
-  for (Peer& peer : peers_) {
-    if (peer.endpoint == nullptr || peer.same_host) continue;
-    ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    wait_for(ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param), deadline);
-  }
 }
 
 }  // namespace sluice::ucx

@@ -78,8 +78,6 @@ class Plane {
     Plane* plane = nullptr;
     std::uint32_t rank = 0;
     std::vector<std::byte> address;
-    /// Memory may be shared, for which UCX cannot tell that a peer is gone.
-    bool same_host = false;
     ucp_ep_h endpoint = nullptr;
     ucs_status_t status = UCS_OK;
     /// It has said that it sends no more.
@@ -115,11 +113,10 @@ class Plane {
   void finish(Copy& copy, ucs_status_t status) noexcept;
   void note_left(const Incoming& message);
   void drop_early() noexcept;
-  void leave(Time deadline) noexcept;
+  bool leave(Time deadline) noexcept;
   void flush(Time deadline) noexcept;
   void rest(Time deadline) noexcept;
   void wait_for(ucs_status_ptr_t request, Time deadline) noexcept;
-  void disconnect(Time deadline) noexcept;
 
   PlaneOptions options_;
   std::uint32_t rank_;

@@ -13,7 +13,7 @@ namespace sluice::ucx {
 namespace {
 
 constexpr std::size_t kSmallest = 64;
-constexpr std::size_t kLists = 4 * std::numeric_limits<std::size_t>::digits;
+constexpr std::size_t kLists = std::size_t{4} * std::numeric_limits<std::size_t>::digits;
 
 struct SizeClass {
   std::size_t list;
@@ -32,8 +32,8 @@ SizeClass class_of(std::size_t bytes) {
 
 void* HostMemory::allocate(std::size_t bytes) { return ::operator new (bytes, std::align_val_t{kAlignment}); }
 
-void HostMemory::release(void* memory, std::size_t bytes) noexcept {
-  ::operator delete (memory, bytes, std::align_val_t{kAlignment});
+void HostMemory::release(void* memory, std::size_t /*bytes*/) noexcept {
+  ::operator delete (memory, std::align_val_t{kAlignment});
 }
 
 struct TensorPool::Block {

@@ -140,11 +140,11 @@ void TransportCore::send_to_rank(const MessageId& id, Slot slot, std::uint32_t r
 }
 
 void TransportCore::post(Sending& sending, const host::Payload* payload) {
-  static const host::Payload kNothing;
+  static const host::Payload nothing;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   PayloadBuffer buffer =
-      describe(payload != nullptr ? *payload : kNothing, sending.shapes, sending.pieces, param);
+      describe(payload != nullptr ? *payload : nothing, sending.shapes, sending.pieces, param);
   const auto token = static_cast<std::uint32_t>(&sending - sendings_.data());
   const auto tensors = static_cast<std::uint32_t>(sending.shapes.size());
   encode({plane_.job(), run_, plane_.rank(), sending.id, token, tensors}, sending.shapes, sending.header);

@@ -41,13 +41,14 @@ Worker::Worker(const Context& context) {
   worker_.reset(worker);
 }
 
-std::vector<std::byte> Worker::address() const {
-  ucp_address_t* address = nullptr;
-  std::size_t length = 0;
-  check(ucp_worker_get_address(get(), &address, &length), "asking for the worker's address");
-  const auto* bytes = reinterpret_cast<const std::byte*>(address);
-  std::vector<std::byte> copy(bytes, bytes + length);
-  ucp_worker_release_address(get(), address);
+std::vector<std::byte> Worker::address(bool network_only) const {
+  ucp_worker_attr_t attributes{};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+  attributes.address_flags = network_only ? UCP_WORKER_ADDRESS_FLAG_NET_ONLY : 0;
+  check(ucp_worker_query(get(), &attributes), "asking for the worker's address");
+  const auto* bytes = reinterpret_cast<const std::byte*>(attributes.address);
+  std::vector<std::byte> copy(bytes, bytes + attributes.address_length);
+  ucp_worker_release_address(get(), attributes.address);
   return copy;
 }
 

@@ -52,7 +52,8 @@ class Worker {
   explicit Worker(const Context& context);
 
   [[nodiscard]] ucp_worker_h get() const noexcept { return worker_.get(); }
-  [[nodiscard]] std::vector<std::byte> address() const;
+  /// @param network_only leaves out what only processes of this host can use
+  [[nodiscard]] std::vector<std::byte> address(bool network_only) const;
   /// Longest header of an active message in bytes.
   [[nodiscard]] std::size_t longest_header() const;
   void on_message(unsigned id, ucp_am_recv_callback_t callback, void* argument);

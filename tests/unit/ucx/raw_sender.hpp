@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sluice/process/bootstrap.hpp"
+#include "sluice/process/bytes.hpp"
 
 namespace sluice::ucx {
 
@@ -25,10 +26,12 @@ class LonelyBootstrap final : public process::Bootstrap {
     return {given, given};
   }
 
-  /// The worker's address: what follows the namespace and the counted boot id.
-  [[nodiscard]] std::span<const std::byte> address() const {
-    constexpr std::size_t kNamespace = 8;
-    return std::span(given).subspan(kNamespace + 1 + static_cast<std::size_t>(given[kNamespace]));
+  /// The worker's address, which follows the namespace and the boot id.
+  [[nodiscard]] std::vector<std::byte> address() const {
+    process::ByteReader reader(given);
+    (void)reader.get<std::uint64_t>();
+    (void)reader.get_text();
+    return reader.get_all<std::byte>();
   }
 
   std::vector<std::byte> given;

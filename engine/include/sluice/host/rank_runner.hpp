@@ -12,6 +12,7 @@
 #include "sluice/host/slot_buffers.hpp"
 #include "sluice/host/steady_clock.hpp"
 #include "sluice/iteration.hpp"
+#include "sluice/waiting.hpp"
 
 namespace sluice::host {
 
@@ -52,6 +53,9 @@ class RankRunner {
   /// @throws the rank's error; Aborted if another one failed
   RankReport run(const Iteration& iteration);
 
+  /// What the rank waits for, and since when.
+  [[nodiscard]] Waiting waiting() const;
+
   [[nodiscard]] Dispatcher& dispatcher() noexcept { return *dispatcher_; }
 
  private:
@@ -69,6 +73,7 @@ class RankRunner {
   std::unique_ptr<ObservedExecutor> observed_;
   std::unique_ptr<DelayedTransport> delayed_;
   std::unique_ptr<Dispatcher> dispatcher_;
+  Time last_progress_{};
 };
 
 /// Once on a thread that drives a rank: sleeps end when they should.

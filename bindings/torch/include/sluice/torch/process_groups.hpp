@@ -13,6 +13,9 @@ namespace sluice::gpt {
 class ProcessGroups {
  public:
   /// Connects all groups; all ranks of the run make this call.
+  ///
+  /// A rank tells the others the address of the interface by which it reaches the bootstrap's host;
+  /// GLOO_SOCKET_IFNAME names another one.
   /// @param timeout longest wait in each later call: longer than one rank may be ahead of another
   /// @throws ConfigError naming `ranks` if the grid has another number of ranks than the bootstrap; Error
   ///         naming the group that could not be connected

@@ -124,15 +124,27 @@ class Start(Failure):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            (leader,) = self.start_ranks(2, lambda rank: [*ENDLESS, "--join-timeout", 3], port, only=[0])
-            _, errors = leader.communicate(timeout=30)
-        self.assertNotEqual(leader.returncode, 0)
-        self.assertIn(str(port), errors)
+            for way in ([], ["--rendezvous", "ucx"]):
+                with self.subTest(way):
+                    (leader,) = self.start_ranks(
+                        2, lambda rank, way=way: [*ENDLESS, *way, "--join-timeout", 3], port, only=[0]
+                    )
+                    _, errors = leader.communicate(timeout=30)
+                    self.assertNotEqual(leader.returncode, 0)
+                    self.assertIn(str(port), errors)
 
     def test_a_rank_that_never_comes(self):
-        ranks = self.start_ranks(3, lambda rank: [*ENDLESS, "--join-timeout", 3], only=[0, 2])
-        for process in ranks:
-            self.assertIn("1", self.errors_of(process, 30))
+        for way in ([], ["--rendezvous", "ucx"]):
+            with self.subTest(way):
+                ranks = self.start_ranks(
+                    3, lambda rank, way=way: [*ENDLESS, *way, "--join-timeout", 3], only=[0, 2]
+                )
+                for process in ranks:
+                    self.assertRegex(self.errors_of(process, 30), r"rank[s]? 1\b")
+
+    def test_ranks_that_meet_at_a_listener(self):
+        self.succeed("compare", *EMULATED, "--methods", "1f1b,bf", "--iterations", 2, "--spawn", RANKS,
+                     "--rendezvous", "ucx")  # fmt: skip
 
     def test_bad_places(self):
         place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
@@ -152,6 +164,7 @@ class Start(Failure):
         self.refuse("spawn", *ENDLESS, "--spawn", 0)
         self.refuse("agreement", *ENDLESS, "--spawn", 2, "--tp", 2, "--agreement", "none")
         self.refuse("agreement", *ENDLESS, "--spawn", 2, "--tp", 2, "--agreement", "first-pick")
+        self.refuse("rendezvous", *ENDLESS, "--spawn", 2, "--rendezvous", "none")
         self.refuse("join-timeout", *ENDLESS, "--spawn", 2, "--join-timeout", 0)
 
 
