@@ -42,7 +42,7 @@ void ask(Link& link, std::uint32_t turns, double* us) {
 
 Latency measure_latency(std::size_t bytes, std::uint32_t turns) {
   const test::SharedMapping samples(turns * sizeof(double));
-  run_pair([&](process::Bootstrap& bootstrap) {
+  run_pair(Cores::OneEach, [&](process::Bootstrap& bootstrap) {
     Link link(bootstrap, bytes, kMicrobatches);
     if (bootstrap.rank() == 0) {
       ask(link, kWarmUp, nullptr);
@@ -57,7 +57,7 @@ Latency measure_latency(std::size_t bytes, std::uint32_t turns) {
 double measure_bandwidth(std::size_t bytes, std::uint32_t window, std::uint32_t messages) {
   const test::SharedMapping seconds(sizeof(double));
   const std::uint32_t warm_up = 2 * window;
-  run_pair([&](process::Bootstrap& bootstrap) {
+  run_pair(Cores::OneEach, [&](process::Bootstrap& bootstrap) {
     Link link(bootstrap, bytes, window);
     if (bootstrap.rank() == 0) {
       std::uint32_t ended = 0;

@@ -193,7 +193,7 @@ Latency measure_launch(Waiting waiting, std::size_t bytes, std::uint32_t message
   if (messages > kMostMessages) throw ConfigError("launches", "at most " + std::to_string(kMostMessages));
   const test::SharedMapping mapping(sizeof(Shared));
   auto& shared = *mapping.as<Shared>();
-  run_pair([&](process::Bootstrap& bootstrap) {
+  run_pair(Cores::OneEach, [&](process::Bootstrap& bootstrap) {
     Link link(bootstrap, bytes, messages);
     if (bootstrap.rank() == 0) {
       drive(link, waiting, shared);
@@ -210,7 +210,7 @@ Latency measure_bare_wake(std::uint32_t wakes) {
   auto& shared = *mapping.as<Shared>();
   const int descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (descriptor < 0) throw Error("no event descriptor");
-  run_pair([&](process::Bootstrap& bootstrap) {
+  run_pair(Cores::OneEach, [&](process::Bootstrap& bootstrap) {
     if (bootstrap.rank() == 0) {
       wake_up(descriptor, shared, wakes);
     } else {
@@ -225,7 +225,7 @@ HandOvers measure_hand_overs(double task_us, std::uint32_t microbatches) {
   const test::SharedMapping mapping(2 * sizeof(HandOvers));
   const auto task_time =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::micro>(task_us));
-  run_pair([&](process::Bootstrap& bootstrap) {
+  run_pair(Cores::Any, [&](process::Bootstrap& bootstrap) {
     mapping.as<HandOvers>()[bootstrap.rank()] = run_rank(bootstrap, task_time, microbatches);
   });
   HandOvers both;

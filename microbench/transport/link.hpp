@@ -30,6 +30,8 @@ class Link {
   std::uint32_t ended();
 
  private:
+  std::uint32_t take_arrivals();
+
   Pipeline pipeline_;
   StageId stage_;
   std::size_t bytes_;

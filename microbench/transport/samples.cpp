@@ -13,9 +13,9 @@ Latency summarize(std::span<double> us) {
   return {us[us.size() / 2], us[us.size() * 99 / 100]};
 }
 
-void run_pair(const std::function<void(process::Bootstrap&)>& work) {
+void run_pair(Cores cores, const std::function<void(process::Bootstrap&)>& work) {
   test::ForkedRanks ranks(2, [&](process::Bootstrap& bootstrap) {
-    test::pin_to_core(bootstrap.rank());
+    if (cores == Cores::OneEach) test::pin_to_core(bootstrap.rank());
     work(bootstrap);
     return 0;
   });

@@ -11,8 +11,10 @@ namespace sluice::microbench {
 /// Sorts the samples.
 [[nodiscard]] Latency summarize(std::span<double> us);
 
-/// Runs a process on core 0 and one on core 1.
+enum class Cores { OneEach, Any };
+
+/// Runs two processes; with `OneEach` on core 0 and core 1.
 /// @throws Error if one of them fails
-void run_pair(const std::function<void(process::Bootstrap&)>& work);
+void run_pair(Cores cores, const std::function<void(process::Bootstrap&)>& work);
 
 }  // namespace sluice::microbench

@@ -81,7 +81,8 @@ class LockstepRig {
     explicit Joint(LockstepRig& rig) : rig_(rig) {}
     [[nodiscard]] std::uint32_t room(Lane lane) const override { return rig_.members_[0]->room(lane); }
     void launch(const Launch& launch) override {
-      for (auto& member : rig_.members_) member->launch(launch);
+      // The one that is asked comes last, and knows of the others.
+      for (std::size_t i = rig_.members_.size(); i-- > 0;) rig_.members_[i]->launch(launch);
     }
     bool poll(Done& done) override {
       bool found = false;

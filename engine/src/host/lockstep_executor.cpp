@@ -48,6 +48,8 @@ void LockstepExecutor::launch(const Launch& launch) {
   for (std::uint32_t member = 0; member < peers_.members(); ++member) {
     if (member != peers_.member()) peers_.send(member, std::as_bytes(std::span(&message, 1)));
   }
+  // If all have launched it, it is known when it ends.
+  receive();
 }
 
 bool LockstepExecutor::poll(Done& done) {

@@ -33,8 +33,7 @@ Config tcp_only() {
   config.set("TLS", "tcp");
   config.set("NET_DEVICES", "all");
   config.set("SOCKADDR_TLS_PRIORITY", "tcp");
-  // UCX 1.13 aborts the process if a peer dies while TCP sends without a copy.
-  config.set("ZCOPY_THRESH", "inf");
+  config.copy_over_tcp();
   return config;
 }
 

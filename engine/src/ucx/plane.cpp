@@ -44,6 +44,12 @@ Whereabouts unpack(std::span<const std::byte> bytes) {
   return whereabouts;
 }
 
+Config plane_config() {
+  Config config;
+  config.copy_over_tcp();
+  return config;
+}
+
 }  // namespace
 
 /// A small message that UCX may still have to send.
@@ -60,7 +66,7 @@ Plane::Plane(process::Bootstrap& bootstrap, PlaneOptions options)
       rank_(bootstrap.rank()),
       peers_(bootstrap.ranks()),
       pool_(options_.memory != nullptr ? options_.memory : std::make_shared<HostMemory>()),
-      context_(UCP_FEATURE_AM | UCP_FEATURE_WAKEUP, Config()),
+      context_(UCP_FEATURE_AM | UCP_FEATURE_WAKEUP, plane_config()),
       worker_(context_),
       longest_header_(worker_.longest_header()),
       wake_(worker_) {
@@ -130,8 +136,8 @@ ucp_ep_h Plane::endpoint(std::uint32_t rank) {
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(peer.address.data());
-  // With UCP_ERR_HANDLING_MODE_PEER shared memory is refused, and UCX 1.13 aborts the process if a peer dies
-  // while TCP sends from tensors. The handler is called for broken connections in this mode too.
+  // UCX refuses shared memory with UCP_ERR_HANDLING_MODE_PEER. The handler is called for broken connections
+  // in this mode too.
   params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler = {&Plane::failed, &peer};
   const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &peer.endpoint);

@@ -1,9 +1,19 @@
 #include "ucp_handles.hpp"
 
+#include <cstdlib>
+#include <mutex>
+
 #include "sluice/error.hpp"
 #include "ucx_log.hpp"
 
 namespace sluice::ucx {
+namespace {
+
+/// Minor version of UCX 1 that was seen not to abort; 1.13 was seen to.
+constexpr unsigned kFirstThatSurvives = 22;
+constexpr const char* kPiece = "256k";
+
+}  // namespace
 
 void check(ucs_status_t status, const char* what) {
   if (!UCS_STATUS_IS_ERR(status)) return;
@@ -19,6 +29,27 @@ Config::Config() {
 
 void Config::set(const char* name, const char* value) {
   check(ucp_config_modify(config_.get(), name, value), name);
+}
+
+void Config::set_default(const char* name, const char* value) {
+  if (std::getenv((std::string("UCX_") + name).c_str()) == nullptr) set(name, value);
+}
+
+void Config::copy_over_tcp() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp_get_version(&major, &minor, &release);
+  if (major > 1 || minor >= kFirstThatSurvives) return;
+  set_default("ZCOPY_THRESH", "inf");
+  // TCP cannot get, so it takes the way that copies.
+  set_default("RNDV_SCHEME", "get_zcopy");
+  // Copies in large pieces cost little. UCX takes the transports' own settings from the environment only.
+  static std::once_flag once;
+  std::call_once(once, [] {
+    setenv("UCX_TCP_TX_SEG_SIZE", kPiece, 0);
+    setenv("UCX_TCP_RX_SEG_SIZE", kPiece, 0);
+  });
 }
 
 Context::Context(std::uint64_t features, const Config& config) {

@@ -22,6 +22,12 @@ class Config {
 
   /// @throws Error if there is no such setting
   void set(const char* name, const char* value);
+  /// Unless the environment sets it.
+  void set_default(const char* name, const char* value);
+  /// With versions of UCX that abort the process if a peer dies while TCP sends from a tensor, TCP sends
+  /// copies. What processes of one host read from each other (CMA) and RDMA stay as they are. The environment
+  /// goes first.
+  void copy_over_tcp();
   [[nodiscard]] const ucp_config_t* get() const noexcept { return config_.get(); }
 
  private:
