@@ -7,6 +7,8 @@
 namespace sluice::microbench {
 namespace {
 
+constexpr std::size_t kAlignment = 64;
+
 /// A tensor that does not own its memory.
 struct View {
   DLManagedTensor tensor{};
@@ -37,14 +39,21 @@ Link::Link(process::Bootstrap& bootstrap, std::size_t bytes, Microbatch microbat
       bytes_(bytes),
       plane_(bootstrap, {}),
       buffers_(pipeline_, stage_, microbatches),
-      memory_(std::make_unique<std::byte[]>(bytes)),
+      memory_(std::make_unique<std::byte[]>(bytes + kAlignment)),
       transport_(plane_.transport(0, pipeline_, stage_, {0, 1}, bytes > 0 ? &buffers_ : nullptr)) {}
 
 void Link::send(Microbatch microbatch) {
   host::SlotBuffer& buffer = buffers_[microbatch];
   host::Payload& payload = stage_ == 0 ? buffer.outputs[0] : buffer.input_grads[0];
-  if (bytes_ > 0) payload.push_back(view_of(memory_.get(), bytes_));
+  if (bytes_ > 0) payload.push_back(view_of(data(), bytes_));
   transport_->send({0, microbatch, 0, stage_ == 0 ? Direction::Activation : Direction::Gradient}, microbatch);
+}
+
+/// Aligned as the tensors of trainers are.
+std::byte* Link::data() const {
+  void* start = memory_.get();
+  std::size_t room = bytes_ + kAlignment;
+  return static_cast<std::byte*>(std::align(kAlignment, bytes_, start, room));
 }
 
 std::uint32_t Link::receive() {

@@ -30,6 +30,7 @@ class Link {
   std::uint32_t ended();
 
  private:
+  [[nodiscard]] std::byte* data() const;
   std::uint32_t take_arrivals();
 
   Pipeline pipeline_;

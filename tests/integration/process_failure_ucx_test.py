@@ -39,11 +39,11 @@ class Failure(ProcessTest):
 
 class Death(Failure):
     def test_every_rank_by_kill_at_a_random_moment(self):
-        draw = random.Random()
         for dead in range(RANKS):
-            with self.subTest(rank=dead):
+            moment = random.uniform(0, 0.3)
+            with self.subTest(rank=dead, moment=moment):
                 ranks = self.start_endless()
-                time.sleep(draw.uniform(0, 0.3))
+                time.sleep(moment)
                 ranks[dead].kill()
                 killed = time.monotonic()
                 waited_for = 0
@@ -89,7 +89,7 @@ class Standstill(Failure):
                 ranks[stopped].send_signal(signal.SIGSTOP)
                 for rank, process in enumerate(ranks):
                     if rank != stopped:
-                        self.assertIn(f"rank {stopped}", self.errors_of(process, 20))
+                        self.assertIn(f"nothing was heard of rank {stopped}", self.errors_of(process, 20))
                 ranks[stopped].kill()
 
     def test_the_report_says_who_waits_for_whom(self):
@@ -164,6 +164,7 @@ class Start(Failure):
         self.refuse("spawn", *ENDLESS, "--spawn", 0)
         self.refuse("agreement", *ENDLESS, "--spawn", 2, "--tp", 2, "--agreement", "none")
         self.refuse("agreement", *ENDLESS, "--spawn", 2, "--tp", 2, "--agreement", "first-pick")
+        self.refuse("stall-report", *ENDLESS, "--spawn", 2, "--stall-report", "no/such/folder/stall.json")
         self.refuse("rendezvous", *ENDLESS, "--spawn", 2, "--rendezvous", "none")
         self.refuse("join-timeout", *ENDLESS, "--spawn", 2, "--join-timeout", 0)
 

@@ -3,12 +3,12 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
-import sys
 import unittest
 
 from process_runs import ProcessTest
-from sluice_command import BINARY, write_text
+from sluice_command import BINARY, RUN_FAILED, write_text
 from train_runs import TINY_MODEL
 
 MICROBATCHES, STEPS = 6, 3
@@ -104,6 +104,8 @@ class Parallelism(ProcessTest):
 
     def test_data_parallel(self):
         self.assert_close(self.losses(3, "--spawn", 4, "--dp", 2), self.losses(6, "--no-pipeline"))
+        reduction = json.loads((self.folder / "results.json").read_text()).get("reduction")
+        self.assertIsNone(reduction, "of the run without replicas")
 
     def test_two_of_each(self):
         self.assert_close(
@@ -123,6 +125,29 @@ class Parallelism(ProcessTest):
         self.assertEqual(len(set(hashes.values())), 1, hashes)
         for form, results in outcomes.items():
             self.assertGreater(results["agreement"]["decisions"], 0, form)
+
+
+class FailureOfTraining(ProcessTest):
+    """Ranks that wait for each other in collectives, where nothing interrupts them."""
+
+    def test_kill_and_stop(self):
+        write_text(self.folder / "text.txt")
+        endless = ["train", *TINY_MODEL, "--microbatches", 4, "--steps", 100_000, "--text", "text.txt",
+                   "--tp", 2, "--dp", 2, "--stall-timeout", 3]  # fmt: skip
+        for name, send, expected in (("killed", signal.SIGKILL, "rank 5 died"),
+                                     ("stopped", signal.SIGSTOP, "nothing was heard of rank 5")):  # fmt: skip
+            with self.subTest(name):
+                ranks = self.start_ranks(8, lambda rank: endless)
+                self.assertIn("step ", ranks[0].stderr.readline())
+                ranks[5].send_signal(send)
+                for rank, process in enumerate(ranks):
+                    if rank == 5:
+                        continue
+                    _, errors = process.communicate(timeout=30)
+                    self.assertEqual(process.returncode, RUN_FAILED, errors)
+                    self.assertIn("rank 5 (stage 1, replica 0, member 1)", errors)
+                    self.assertRegex(errors, expected.replace("rank 5", r"rank 5 \(.*\)"))
+                ranks[5].kill()
 
 
 if __name__ == "__main__":

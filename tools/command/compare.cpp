@@ -196,7 +196,7 @@ void run_compare(CompareOptions& options, CLI::App& command) {
                       "needs --emulate, and delays that do not depend on measured times (j0, tail)");
   }
   const auto told = [&options] {
-    nlohmann::json all = configuration(options);
+    nlohmann::json all = options.run.same_everywhere(configuration(options));
     all["methods"] = options.methods;
     return all;
   };

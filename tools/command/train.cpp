@@ -82,6 +82,9 @@ class Trainer {
   [[nodiscard]] std::optional<GroupStatistics> agreement() const {
     return pipelined_ ? pipelined_->agreement() : std::nullopt;
   }
+  [[nodiscard]] std::optional<GptWorkload::Reduction> reduction() const {
+    return pipelined_ ? pipelined_->reduction() : std::nullopt;
+  }
   [[nodiscard]] nlohmann::json decisions() const {
     return pipelined_ ? pipelined_->decisions() : nlohmann::json::object();
   }
@@ -113,8 +116,8 @@ void check(const TrainOptions& options, const CLI::App& command) {
   if (options.no_pipeline && options.run.emulated())
     throw ConfigError("emulate", "emulates the devices of a pipeline, there is none");
   if (options.no_pipeline) refuse_pipeline_outputs(options.run.output);
-  if (options.no_pipeline && options.run.processes.spawn > 0)
-    throw ConfigError("spawn", "there is no pipeline to divide among processes");
+  if (options.no_pipeline && options.run.processes.world() > 0)
+    throw ConfigError("no-pipeline", "there is no pipeline to divide among processes");
   if (options.eval_every > 0 && options.run.emulated())
     throw ConfigError("eval-every", "an emulated device has no loss");
 }
@@ -174,6 +177,10 @@ nlohmann::json summarize(const TrainOptions& options, const Trainer& trainer, co
                          {"bubble_fraction", statistics.bubble_fraction()},
                          {"per_stage", statistics.per_stage()},
                          {"parameters_sha256", nullptr}};
+  if (const auto reduction = trainer.reduction(); reduction && options.run.processes.dp > 1) {
+    json["reduction"] = {{"busy_s", std::chrono::duration<double>(reduction->busy).count()},
+                         {"exposed_s", std::chrono::duration<double>(reduction->exposed).count()}};
+  }
   if (const auto agreement = trainer.agreement()) json["agreement"] = to_json(*agreement);
   if (const auto sha256 = trainer.sha256()) json["parameters_sha256"] = *sha256;
   if (options.run.model.encoder.used() && !options.run.emulated()) {
@@ -210,7 +217,12 @@ void run_train(TrainOptions& options, CLI::App& command) {
   options.run.finish(command);
   options.run.model.evaluates = options.eval_every > 0;
   run_in_processes(
-      options.run, [&options] { return configuration(options); },
+      options.run,
+      [&options] {
+        nlohmann::json all = options.run.same_everywhere(configuration(options));
+        all["eval_every"] = options.eval_every;
+        return all;
+      },
       [&options](ProcessSession* session) {
         Trainer trainer(options, session);
         const bool shown = leads(session);

@@ -13,6 +13,7 @@
 
 #include "option/units.hpp"
 #include "sluice/error.hpp"
+#include "sluice/process/process_place.hpp"
 #include "sluice/trace/output_file.hpp"
 
 namespace sluice::tools {
@@ -250,7 +251,13 @@ void RunOptions::finish(const CLI::App& command) {
   std::vector<std::string> inputs;
   if (!model.text.empty()) inputs.push_back(model.text);
   if (command.count("--config") > 0) inputs.push_back(command.get_option("--config")->as<std::string>());
-  if (!processes.stall_report.empty()) inputs.push_back(processes.stall_report);
+  // Rank 0 writes the results.
+  const auto place = process::environment_place();
+  if (in_processes() && place && place->rank > 0) return;
+  if (!processes.stall_report.empty()) {
+    trace::check_writable("stall-report", processes.stall_report);
+    inputs.push_back(processes.stall_report);
+  }
   output.check(inputs);
 }
 
@@ -283,6 +290,13 @@ nlohmann::json PipelineOptions::to_json() const {
   if (!limit.memory_limit.empty()) json["memory_limit"] = limit.memory_limit;
   if (!limit.activation_bytes.empty()) json["activation_bytes"] = limit.activation_bytes;
   return json;
+}
+
+nlohmann::json RunOptions::same_everywhere(nlohmann::json configuration) const {
+  configuration["stall_timeout"] = stall_timeout_s;
+  configuration["record"] = !output.record.empty();
+  configuration["decisions"] = !output.decisions.empty();
+  return configuration;
 }
 
 nlohmann::json RunOptions::to_json() const {

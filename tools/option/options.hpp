@@ -120,6 +120,8 @@ struct RunOptions : PipelineOptions {
   /// The ranks are processes, of which this is one, or which are still to be started.
   [[nodiscard]] bool in_processes() const noexcept { return world_ > 0; }
   [[nodiscard]] host::RunSettings settings() const;
+  /// What must be the same in all processes: the configuration, and what the results need not record.
+  [[nodiscard]] nlohmann::json same_everywhere(nlohmann::json configuration) const;
   /// Every setting, as the results record it.
   [[nodiscard]] nlohmann::json to_json() const;
 

@@ -117,6 +117,11 @@ class GptWorkload::Impl {
     return session_ == nullptr ? own.value() : session_->from_whoever_knows(own);
   }
 
+  [[nodiscard]] std::optional<Reduction> reduction() const {
+    if (session_ == nullptr) return std::nullopt;
+    return Reduction{ranks_.front().reduction_time(), ranks_.front().exposed_reduction_time()};
+  }
+
   [[nodiscard]] std::string parameters_sha256() const {
     std::vector<gpt::ParameterDigest> digests;
     for (const gpt::TrainingRank& rank : ranks_) {
@@ -158,6 +163,7 @@ GptWorkload::~GptWorkload() = default;
 
 host::Workload GptWorkload::workload() { return impl_->workload(); }
 double GptWorkload::loss() const { return impl_->loss(); }
+std::optional<GptWorkload::Reduction> GptWorkload::reduction() const { return impl_->reduction(); }
 std::string GptWorkload::parameters_sha256() const { return impl_->parameters_sha256(); }
 
 UnpipelinedGpt::UnpipelinedGpt(const RunOptions& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -187,6 +193,7 @@ GptWorkload::GptWorkload(const RunOptions&, const Pipeline&, ProcessSession*) { 
 GptWorkload::~GptWorkload() = default;
 host::Workload GptWorkload::workload() { refuse(); }
 double GptWorkload::loss() const { refuse(); }
+std::optional<GptWorkload::Reduction> GptWorkload::reduction() const { refuse(); }
 std::string GptWorkload::parameters_sha256() const { refuse(); }
 
 UnpipelinedGpt::UnpipelinedGpt(const RunOptions&) { refuse(); }

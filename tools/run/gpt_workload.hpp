@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "option/options.hpp"
@@ -28,6 +29,13 @@ class GptWorkload {
   [[nodiscard]] double loss() const;
   /// As `loss`.
   [[nodiscard]] std::string parameters_sha256() const;
+  /// How long this process has added up gradients with other replicas, and how much of it the end of a step
+  /// had to wait for; nothing where stages are threads.
+  struct Reduction {
+    Duration busy{0};
+    Duration exposed{0};
+  };
+  [[nodiscard]] std::optional<Reduction> reduction() const;
 
  private:
   class Impl;

@@ -17,14 +17,26 @@ namespace {
 
 /// A task that never returns would keep the run from being taken down, and its report from being read:
 /// the process leaves at once, there is nothing to save.
-host::IterationReport run_or_leave(host::PipelineRun& run, const Iteration& iteration) {
-  try {
-    return run.run(iteration);
-  } catch (const StallError& error) {
+///
+/// So would one that waits in a collective for a rank that is gone: where ranks are processes, any failure
+/// ends it so.
+host::IterationReport run_or_leave(host::PipelineRun& run, const Iteration& iteration,
+                                   ProcessSession* session) {
+  const auto leave = [session](const std::exception& error) {
+    if (session != nullptr) session->fail(error.what());
     fmt::print(stderr, "sluice: {}\n", error.what());
     std::fflush(nullptr);
     std::_Exit(EXIT_FAILURE);
+  };
+  try {
+    return run.run(iteration);
+  } catch (const StallError& error) {
+    leave(error);
+  } catch (const std::exception& error) {
+    if (session != nullptr) leave(error);
+    throw;
   }
+  return {};
 }
 
 }  // namespace
@@ -90,7 +102,7 @@ host::Workload MethodRun::make_workload(const RunOptions& options) {
 }
 
 void MethodRun::run(const Iteration& iteration, bool measure) {
-  const host::IterationReport report = run_or_leave(*run_, iteration);
+  const host::IterationReport report = run_or_leave(*run_, iteration, session_);
   if (model_) loss_ = model_->loss();
   spent_ += report.duration();
   if (adaptation_ && iteration.kind == IterationKind::Training) adapt();

@@ -55,6 +55,10 @@ class MethodRun {
   [[nodiscard]] const RunStatistics& statistics() const noexcept { return statistics_; }
   /// Mean loss of the last iteration; nothing on emulated devices.
   [[nodiscard]] std::optional<double> loss() const noexcept { return loss_; }
+  /// As of GptWorkload; nothing on emulated devices.
+  [[nodiscard]] std::optional<GptWorkload::Reduction> reduction() const {
+    return model_ ? model_->reduction() : std::nullopt;
+  }
   /// Nothing on emulated devices.
   [[nodiscard]] std::optional<std::string> parameters_sha256() const;
   /// The decisions of every stage in the measured iterations, if they were asked for.

@@ -1,5 +1,6 @@
 #include "run/process_session.hpp"
 
+#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "sluice/error.hpp"
@@ -8,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +38,9 @@ namespace {
 /// How long the hub waits for what the others were waiting for: they notice a failure within a sleep of
 /// theirs.
 constexpr Duration kReportsCome = std::chrono::seconds(1);
+#if SLUICE_HAVE_TORCH
+constexpr Duration kLongestCollective = std::chrono::minutes(30);
+#endif
 
 Duration join_timeout(const RunOptions& options) {
   return std::chrono::duration_cast<Duration>(
@@ -51,6 +57,12 @@ class ProcessRank final : public host::PipelineRun {
         buffers_(pipeline, place_.stage,
                  policy.slots(pipeline, place_.stage, settings.limit_of(place_.stage), settings.rules)) {
     const bool tensors = !workload.stages.empty();
+    // While the ranks end a step together, nobody drives the plane.
+    workload.after_iteration = [&control, &plane, after = std::move(workload.after_iteration)](
+                                   std::uint32_t rank, const Iteration& iteration) {
+      plane.settle([&control] { return control.failed(); });
+      if (after) after(rank, iteration);
+    };
     std::vector<std::uint32_t> rank_of_stage;
     for (StageId stage = 0; stage < grid.stages; ++stage)
       rank_of_stage.push_back(grid.rank_of({stage, place_.replica, place_.member}));
@@ -109,12 +121,12 @@ class ProcessSession::Impl {
       guard_.arm(fmt::format("sluice: {} ends without having cleaned up: {}",
                              process::to_string(grid_, control_->rank()), failure.cause));
     });
-    plane_ = std::make_unique<ucx::MessagePlane>(*meeting_, ucx::PlaneOptions{0, join_timeout(options)});
-#if SLUICE_HAVE_TORCH
-    if (!options.emulated()) {
-      groups_ = std::make_shared<gpt::ProcessGroups>(grid_, *store_, 2 * options.settings().stall_timeout);
+    try {
+      connect(options);
+    } catch (const std::exception& error) {
+      control_->fail(process::Failure::Kind::Failed, error.what());
+      throw;
     }
-#endif
   }
 
   std::unique_ptr<host::PipelineRun> run(const Pipeline& pipeline, Policy policy, host::Workload workload,
@@ -147,7 +159,9 @@ class ProcessSession::Impl {
  private:
   static process::Configuration fields_of(const nlohmann::json& configuration) {
     process::Configuration fields = {{"version", SLUICE_VERSION}};
-    for (const auto& [field, value] : configuration.items()) fields.emplace_back(field, value.dump());
+    for (const auto& [field, value] : configuration.items()) {
+      fields.emplace_back(field, value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    }
     return fields;
   }
 
@@ -157,6 +171,28 @@ class ProcessSession::Impl {
     control.connect_timeout = join_timeout(options);
     control.name_of = [grid = grid_](std::uint32_t rank) { return process::to_string(grid, rank); };
     return control;
+  }
+
+  void connect(const RunOptions& options) {
+    ucx::PlaneOptions plane;
+    plane.job = draw_job();
+    plane_ = std::make_unique<ucx::MessagePlane>(*meeting_, plane);
+#if SLUICE_HAVE_TORCH
+    // Death and standstill are the control plane's to find, so this need only be a bound.
+    const Duration longest = std::max<Duration>(kLongestCollective, 2 * options.settings().stall_timeout);
+    if (!options.emulated()) groups_ = std::make_shared<gpt::ProcessGroups>(grid_, *store_, longest);
+#else
+    static_cast<void>(options);
+#endif
+  }
+
+  /// Tells this run's messages from those of any other.
+  [[nodiscard]] std::uint64_t draw_job() const {
+    std::random_device random;
+    const std::uint64_t own = (std::uint64_t{random()} << 32U) | random();
+    process::ByteWriter writer;
+    writer.put(own);
+    return process::ByteReader(meeting_->all_gather(writer.bytes()).front()).get<std::uint64_t>();
   }
 
   void meet(const RunOptions& options) {
@@ -218,12 +254,27 @@ std::unique_ptr<host::PipelineRun> ProcessSession::run(const Pipeline& pipeline,
 
 namespace sluice::tools {
 
-class ProcessSession::Impl {};
+namespace {
 
-ProcessSession::ProcessSession(const RunOptions&, const nlohmann::json&) {
+[[noreturn]] void refuse() {
   throw ConfigError("spawn", "this build has no UCX, so ranks can only be threads");
 }
+
+}  // namespace
+
+class ProcessSession::Impl {};
+
+ProcessSession::ProcessSession(const RunOptions&, const nlohmann::json&) { refuse(); }
 ProcessSession::~ProcessSession() = default;
+void ProcessSession::fail(const std::string&) noexcept {}
+const process::RankGrid& ProcessSession::grid() const noexcept { std::terminate(); }
+process::RankPlace ProcessSession::place() const noexcept { return {}; }
+process::ControlPlane& ProcessSession::control() noexcept { std::terminate(); }
+std::shared_ptr<gpt::ProcessGroups> ProcessSession::groups() const noexcept { return nullptr; }
+std::unique_ptr<host::PipelineRun> ProcessSession::run(const Pipeline&, Policy, host::Workload,
+                                                       host::RunSettings) {
+  refuse();
+}
 
 }  // namespace sluice::tools
 

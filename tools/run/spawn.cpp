@@ -65,7 +65,8 @@ void spawn(const ProcessOptions& processes) {
 void run_in_processes(const RunOptions& options, const std::function<nlohmann::json()>& configuration,
                       const std::function<void(ProcessSession*)>& work) {
   if (!options.in_processes()) return work(nullptr);
-  if (!process::environment_place()) return spawn(options.processes);
+  const auto place = process::environment_place();
+  if (!place || place->ranks != options.grid().ranks()) return spawn(options.processes);
   ProcessSession session(options, configuration());
   try {
     work(&session);

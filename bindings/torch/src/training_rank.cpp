@@ -64,6 +64,10 @@ void append_values(const SharedBytes& bytes, std::vector<Value>& values) {
 std::array<std::uint8_t, 32> digest_of_parts(const ModelParameter& parameter, ProcessGroup& group) {
   std::vector<at::Tensor> parts;
   for (const SharedBytes& bytes : group.all_gather(bytes_of(parameter.value))) {
+    if (bytes->size() != parameter.value.nbytes()) {
+      throw Error("a member's part of " + parameter.name + " has " + std::to_string(bytes->size()) +
+                  " bytes, not " + std::to_string(parameter.value.nbytes()));
+    }
     parts.push_back(at::empty_like(parameter.value));
     std::memcpy(parts.back().mutable_data_ptr(), bytes->data(), parameter.value.nbytes());
   }

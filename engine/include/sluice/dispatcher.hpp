@@ -75,7 +75,9 @@ struct DispatcherConfig {
   /// Most microbatches in flight on the stage.
   std::uint32_t limit = 32;
   Rules rules{};
-  /// Lane of each pass. Passes of one lane run in launch order.
+  /// Lane of each pass. Passes of one lane run in launch order. On ranks that agree with others, backwards
+  /// that are not split and weight gradients must have one lane: which of them runs would depend on when tasks
+  /// end.
   std::array<Lane, kPasses> lanes{Lane::Compute, Lane::Compute, Lane::Compute};
   bool record_decisions = false;
   /// Takes what happens to the rank, if given. Outlives the dispatcher; read between its iterations.
@@ -298,7 +300,6 @@ class Dispatcher {
   /// Launched tasks of each lane that have not ended, and the last of them: for stall reports.
   std::array<std::uint32_t, kLanes> unended_{};
   std::array<Task, kLanes> last_launched_{};
-  /// When something last happened here: for stall reports.
   /// When the current progress() first had something to record; `kNever` until then.
   Time progress_time_ = kNever;
   /// The wait for the group's next decision has been recorded.

@@ -104,10 +104,10 @@ void ControlThread::on_failure(std::function<void(const Failure&)> hook) {
 
 void ControlThread::fail(Failure::Kind kind, const std::string& cause) {
   std::unique_lock lock(mutex_);
-  if (failure_) return;
   const Failure own{kind, rank_, with_name(cause)};
-  if (!requests_.failure) requests_.failure = own;
+  if (!failure_ && !requests_.failure) requests_.failure = own;
   wake();
+  // Also of one that is known already: until the others are told of it, this process must not end.
   const Time deadline = now() + kNoted;
   while (!told_ && now() < deadline) changed_.wait_for(lock, milliseconds(100));
   if (failure_) return;

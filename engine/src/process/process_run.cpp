@@ -106,6 +106,7 @@ ProcessRun::ProcessRun(const Pipeline& pipeline, Policy policy, host::Workload w
                       fmt::format("{} stages x {} replicas x {} members on {} ranks", pipeline.stages(),
                                   parts.grid.replicas, parts.grid.group, parts.control.ranks()));
   }
+  host::sharpen_sleeps();
   runner_ = std::make_unique<host::RankRunner>(
       pipeline_, workload_, settings_, std::move(policy),
       host::RankParts{parts.control.rank(), stage_, parts.buffers, parts.transport, parts.agreement,
@@ -150,7 +151,7 @@ void ProcessRun::leave() {
   const Waiting waiting = runner_->waiting();
   parts_.control.report(waiting_json(waiting, parts_.grid));
   std::string text = failure.cause;
-  if (failure.rank != parts_.control.rank()) {
+  if (failure.kind != Failure::Kind::Stalled && failure.rank != parts_.control.rank()) {
     const std::string behind = waiting_for(waiting, pipeline_, parts_.grid, failure.rank);
     if (!behind.empty()) text += "\n" + behind;
   }
@@ -164,7 +165,9 @@ host::IterationReport ProcessRun::exchange(host::RankReport own) {
   share.report = std::move(own);
   share.agreement = parts_.agreement.statistics();
   const RankPlace place = parts_.grid.place_of(parts_.control.rank());
-  if (place.replica == 0 && place.member == 0) {
+  const bool speaks_for_stage = place.replica == 0 && place.member == 0;
+  if (!speaks_for_stage) share.report.ran.clear();
+  if (speaks_for_stage) {
     const std::span<const Decision> decisions = runner_->dispatcher().log().decisions();
     share.decisions.assign(decisions.begin(), decisions.end());
     if (!settings_.recorders.empty()) {

@@ -18,6 +18,7 @@ std::uint32_t MessagePlane::ranks() const noexcept { return plane_->ranks(); }
 Wake& MessagePlane::wake() noexcept { return plane_->wake(); }
 std::uint64_t MessagePlane::sleeps() const noexcept { return plane_->wake().sleeps(); }
 bool MessagePlane::progress() { return plane_->progress(); }
+void MessagePlane::settle(const std::function<bool()>& given_up) { plane_->settle(given_up); }
 void MessagePlane::abandon() noexcept { plane_->abandon(); }
 
 std::unique_ptr<Transport> MessagePlane::transport(std::uint32_t run, const Pipeline& pipeline, StageId stage,

@@ -369,6 +369,15 @@ void Plane::wait_for(ucs_status_ptr_t request, Time deadline) noexcept {
   ucp_request_free(request);
 }
 
+void Plane::settle(const std::function<bool()>& given_up) {
+  const ucp_request_param_t param{};
+  ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_.get(), &param);
+  if (!UCS_PTR_IS_PTR(request)) return;
+  while (ucp_request_check_status(request) == UCS_INPROGRESS && !given_up())
+    rest(host::SteadyClock().now() + kNap);
+  ucp_request_free(request);
+}
+
 void Plane::flush(Time deadline) noexcept {
   const ucp_request_param_t param{};
   wait_for(ucp_worker_flush_nbx(worker_.get(), &param), deadline);

@@ -68,6 +68,7 @@ class Plane {
 
   /// The peers are not waited for when the plane ends.
   void abandon() noexcept { abandoned_ = true; }
+  void settle(const std::function<bool()>& given_up);
 
   /// Notes an error for the next `progress`; the first one counts.
   void note(std::exception_ptr error) noexcept;

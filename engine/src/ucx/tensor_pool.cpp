@@ -1,5 +1,7 @@
 #include "sluice/ucx/tensor_pool.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,7 +15,12 @@ namespace sluice::ucx {
 namespace {
 
 constexpr std::size_t kSmallest = 64;
+constexpr std::size_t kHugePage = std::size_t{2} << 20U;
 constexpr std::size_t kLists = std::size_t{4} * std::numeric_limits<std::size_t>::digits;
+
+constexpr std::size_t alignment_of(std::size_t bytes) {
+  return bytes >= kHugePage ? kHugePage : ReceiveMemory::kAlignment;
+}
 
 struct SizeClass {
   std::size_t list;
@@ -30,10 +37,15 @@ SizeClass class_of(std::size_t bytes) {
 
 }  // namespace
 
-void* HostMemory::allocate(std::size_t bytes) { return ::operator new (bytes, std::align_val_t{kAlignment}); }
+/// Other processes' memory is read into huge pages about twice as fast.
+void* HostMemory::allocate(std::size_t bytes) {
+  void* const memory = ::operator new (bytes, std::align_val_t{alignment_of(bytes)});
+  if (bytes >= kHugePage) madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return memory;
+}
 
-void HostMemory::release(void* memory, std::size_t /*bytes*/) noexcept {
-  ::operator delete (memory, std::align_val_t{kAlignment});
+void HostMemory::release(void* memory, std::size_t bytes) noexcept {
+  ::operator delete (memory, std::align_val_t{alignment_of(bytes)});
 }
 
 struct TensorPool::Block {

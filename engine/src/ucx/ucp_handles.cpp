@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 #include "sluice/error.hpp"
 #include "ucx_log.hpp"
@@ -12,6 +13,14 @@ namespace {
 /// Minor version of UCX 1 that was seen not to abort; 1.13 was seen to.
 constexpr unsigned kFirstThatSurvives = 22;
 constexpr const char* kPiece = "256k";
+
+/// UCX warns of settings of transports that are switched off.
+bool may_use_tcp() {
+  const char* const transports = std::getenv("UCX_TLS");
+  if (transports == nullptr) return true;
+  const std::string_view names(transports);
+  return names.find("tcp") != names.npos || names.find("all") != names.npos;
+}
 
 }  // namespace
 
@@ -44,6 +53,7 @@ void Config::copy_over_tcp() {
   set_default("ZCOPY_THRESH", "inf");
   // TCP cannot get, so it takes the way that copies.
   set_default("RNDV_SCHEME", "get_zcopy");
+  if (!may_use_tcp()) return;
   // Copies in large pieces cost little. UCX takes the transports' own settings from the environment only.
   static std::once_flag once;
   std::call_once(once, [] {

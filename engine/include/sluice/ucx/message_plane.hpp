@@ -61,6 +61,11 @@ class MessagePlane {
   /// The run has failed: the end of the plane does not wait for the peers.
   void abandon() noexcept;
 
+  /// Waits until what was sent has left this process, which a finished send does not say: for a rank that
+  /// will not drive the plane for a while.
+  /// @param given_up asked now and then; true ends the wait
+  void settle(const std::function<bool()>& given_up);
+
   /// The transport of one pipeline over this plane. Several may exist at a time; they are told apart by
   /// `run`, which is the same on all ranks. The plane outlives it.
   /// @param rank_of_stage which rank has each stage of this rank's own pipeline
