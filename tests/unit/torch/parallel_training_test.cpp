@@ -128,7 +128,8 @@ std::string compare_with_one_rank(const Setting& setting, const TcpStoreSettings
   }
   const bool reduces = run.rank().reduction_time() > Duration::zero();
   if (reduces != (setting.grid.replicas > 1)) text << "reduction time; ";
-  if (run.rank().exposed_reduction_time() < Duration::zero()) text << "exposed time; ";
+  const bool waits = run.rank().exposed_reduction_time() > Duration::zero();
+  if (waits != reduces) text << "exposed reduction time; ";
   text << parallel.sha256;
   run.groups().world().barrier();
   return text.str();
@@ -158,6 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Grids, ParallelTraining,
                                          Setting{"Stages2Members2", {2, 1, 2}, 1, 0.1, true, 0.1},
                                          Setting{"Stages2Replicas2", {2, 2, 1}, 1, 0.1, true, 0.5},
                                          Setting{"Replicas2Members2", {1, 2, 2}, 1, 0.1, true, 0.1},
+                                         Setting{"Stages2Replicas2Members2", {2, 2, 2}, 1, 0.1, true, 0.1},
                                          Setting{"EncoderMembers2", {1, 1, 2}, 1, 0.1, false, 0.5, true},
                                          Setting{"EncoderReplicas2", {1, 2, 1}, 2, 0.1, false, 0.5, true}),
                          [](const auto& setting) { return setting.param.name; });
