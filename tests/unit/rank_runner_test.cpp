@@ -15,18 +15,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Ends a rank's run after so many looks in vain.
+/// Ends a rank's run after so many looks in vain, with no moment to wait for.
 class PatientWatch final : public RunWatch {
  public:
-  explicit PatientWatch(int looks) : looks_(looks) {}
+  explicit PatientWatch(int looks) : patience_(looks), looks_(looks) {}
 
   [[nodiscard]] bool failed() const noexcept override { return looks_ < 0; }
-  void progressed(Time at) noexcept override { last_ = at; }
+  void progressed(Time at) noexcept override {
+    last_ = at;
+    looks_ = patience_;
+  }
   void idle(Time /*now*/) override { --looks_; }
 
   [[nodiscard]] Time last() const noexcept { return last_; }
 
  private:
+  int patience_;
   int looks_;
   Time last_{};
 };

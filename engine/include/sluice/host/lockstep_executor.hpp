@@ -28,8 +28,8 @@ class LockstepExecutor final : public Executor {
                    std::uint32_t depth = 1, Duration lead = EmulatedExecutor::kAnyLead);
 
   [[nodiscard]] std::uint32_t room(Lane lane) const override;
+  /// @throws ProtocolError naming the rank of the group that launched another task, as `poll`
   void launch(const Launch& launch) override;
-  /// @throws ProtocolError naming the rank of the group that launched another task
   bool poll(Done& done) override;
   [[nodiscard]] Time next_deadline() const override;
 
