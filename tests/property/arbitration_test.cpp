@@ -12,12 +12,10 @@ namespace {
 /// Runs a scenario with every decision compared; what differed.
 std::vector<std::string> differences(const Scenario& scenario) {
   std::vector<std::string> found;
-  StaggeredWorld world(scenario.pipeline, setups_of(scenario), surroundings_of(scenario),
-                       [&](StageId stage) {
-                         return std::make_unique<ComparedAgreement>(
-                             NaiveArbiter(scenario.pipeline, stage, scenario.hints[stage], scenario.lanes),
-                             found);
-                       });
+  StaggeredWorld world(scenario.pipeline, setups_of(scenario), surroundings_of(scenario), [&](StageId stage) {
+    return std::make_unique<ComparedAgreement>(
+        NaiveArbiter(scenario.pipeline, stage, scenario.hints[stage], scenario.lanes), found);
+  });
   (void)world.run(scenario.iterations);
   return found;
 }

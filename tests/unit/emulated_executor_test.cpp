@@ -86,7 +86,8 @@ TEST_F(EmulatedExecutorTest, ATaskMayTakeNoTime) {
 
 TEST(EmulatedExecutorLead, TakesTheNextTaskOnlyWithinTheLead) {
   sim::VirtualClock clock;
-  EmulatedExecutor executor(clock, [](const Launch&) { return 10ms; }, 3, 2ms);
+  EmulatedExecutor executor(
+      clock, [](const Launch&) { return 10ms; }, 3, 2ms);
   EXPECT_EQ(executor.room(Lane::Compute), 3U);
   executor.launch({{0, 0, Pass::Forward}, 0, 0});
   EXPECT_EQ(executor.room(Lane::Compute), 0U);

@@ -19,7 +19,14 @@ namespace sluice::gpt {
 }
 
 /// First counter of each use, so that two uses never share random numbers.
-enum class RandomUse : std::uint64_t { Initialisation = 1, TrainingBatch, HeldOutBatch, Dropout, TrainingImages, HeldOutImages };
+enum class RandomUse : std::uint64_t {
+  Initialisation = 1,
+  TrainingBatch,
+  HeldOutBatch,
+  Dropout,
+  TrainingImages,
+  HeldOutImages
+};
 
 [[nodiscard]] constexpr std::uint64_t counter(RandomUse use) noexcept {
   return static_cast<std::uint64_t>(use);

@@ -76,8 +76,8 @@ struct DispatcherConfig {
   std::uint32_t limit = 32;
   Rules rules{};
   /// Lane of each pass. Passes of one lane run in launch order. On ranks that agree with others, backwards
-  /// that are not split and weight gradients must have one lane: which of them runs would depend on when tasks
-  /// end.
+  /// that are not split and weight gradients must have one lane: which of them runs would depend on when
+  /// tasks end.
   std::array<Lane, kPasses> lanes{Lane::Compute, Lane::Compute, Lane::Compute};
   bool record_decisions = false;
   /// Takes what happens to the rank, if given. Outlives the dispatcher; read between its iterations.

@@ -7,8 +7,7 @@
 
 namespace sluice::host {
 
-EmulatedExecutor::EmulatedExecutor(const Clock& clock, TaskTime task_time, std::uint32_t depth,
-                                   Duration lead)
+EmulatedExecutor::EmulatedExecutor(const Clock& clock, TaskTime task_time, std::uint32_t depth, Duration lead)
     : clock_(clock), task_time_(std::move(task_time)), depth_(depth), lead_(lead) {
   if (depth == 0) throw ConfigError("launch-ahead", "an executor holds at least one task");
   for (Queue& queue : lanes_) queue.ring.resize(depth);
