@@ -50,8 +50,18 @@ class ProcessTest(SluiceTest):
         super().setUp()
         self.started = []
         shared = set(os.listdir("/dev/shm"))
-        self.addCleanup(lambda: self.assertEqual(set(os.listdir("/dev/shm")) - shared, set(), "in /dev/shm"))
+        self.addCleanup(self.assert_no_shared_memory_left, shared)
         self.addCleanup(self.stop_all)
+
+    def assert_no_shared_memory_left(self, before):
+        """Other tests run at the same time: what counts is a new file that stays."""
+        left = set(os.listdir("/dev/shm")) - before
+
+        def gone():
+            left.intersection_update(os.listdir("/dev/shm"))
+            return not left
+
+        wait_for(gone, 10, f"nothing is left in /dev/shm, but {left}")
 
     def stop_all(self):
         for process in self.started:

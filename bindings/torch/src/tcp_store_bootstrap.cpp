@@ -104,13 +104,15 @@ void TcpStoreBootstrap::await_server() const {
 }
 
 void TcpStoreBootstrap::join() {
-  if (store_->store->add(key_of("joined", rank()), 1) != 1) {
-    fail(fmt::format("two processes of the run at {} are rank {}", place(), rank()));
-  }
+  store_->store->add("arrived", 1);
   const std::string own = std::to_string(ranks());
   const std::string others = store_->store->compareSet("ranks", "", own);
   if (others != own) {
     fail(fmt::format("rank {} was told of {} ranks, others of {}", rank(), own, others));
+  }
+  // Only a rank that fits counts as one that came: the others may go on as soon as all have.
+  if (store_->store->add(key_of("joined", rank()), 1) != 1) {
+    fail(fmt::format("two processes of the run at {} are rank {}", place(), rank()));
   }
   await("joined");
   leave("joined");
@@ -169,11 +171,8 @@ void TcpStoreBootstrap::fail(const std::string& cause) {
   (void)store.compareSet(kFailure, "", cause);
   store.add("failed", 1);
   if (settings_.hosts) {
-    std::int64_t joined = 0;
-    for (const std::string& key : keys_of("joined", ranks())) {
-      if (store.check({key})) joined += store.add(key, 0);
-    }
-    (void)poll_until(after(kFailureGrace), [&] { return store.add("failed", 0) >= joined; });
+    const std::int64_t arrived = store.add("arrived", 0);
+    (void)poll_until(after(kFailureGrace), [&] { return store.add("failed", 0) >= arrived; });
   }
   throw Error(cause);
 }
