@@ -23,6 +23,7 @@ cd "$sluice_root"
 
 failures=0
 summary=()
+failed_tests=()
 
 # step <name> <command>...: runs it, notes its time and outcome, and goes on.
 step() {
@@ -41,8 +42,15 @@ build() {
   cmake --preset "$1" -DCMAKE_PREFIX_PATH="$SLUICE_TORCH_CMAKE" "${@:2}" && cmake --build --preset "$1"
 }
 
+# run_tests <preset> <ctest option>...: also notes the names of those that failed.
 run_tests() {
-  ctest --preset "$1" --parallel 2 "${@:2}"
+  local log="build/$1/Testing/Temporary/LastTestsFailed.log" outcome=0
+  rm -f "$log"
+  ctest --preset "$1" --parallel 2 "${@:2}" || outcome=$?
+  if [[ -f "$log" ]]; then
+    while IFS=: read -r _ name; do failed_tests+=("$1: $name"); done <"$log"
+  fi
+  return "$outcome"
 }
 
 build_and_test() {
@@ -71,4 +79,9 @@ fi
 echo
 echo "== Summary"
 printf '%s\n' "${summary[@]}"
+if ((${#failed_tests[@]} > 0)); then
+  echo
+  echo "== Failed tests"
+  printf '%s\n' "${failed_tests[@]}"
+fi
 ((failures == 0))

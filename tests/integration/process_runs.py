@@ -1,7 +1,9 @@
 """Runs of the `sluice` command whose ranks are processes."""
 
+import contextlib
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -72,9 +74,13 @@ class ProcessTest(SluiceTest):
 
     @staticmethod
     def free_port():
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
+        """One that no connection of another test gets before it is listened on."""
+        first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        while True:
+            port = random.randrange(10_000, first)
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("", port))
+                return port
 
     def start(self, arguments, environment=None):
         process = subprocess.Popen(

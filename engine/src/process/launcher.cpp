@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <random>
 #include <span>
 
 #include "sluice/error.hpp"
@@ -265,6 +267,18 @@ LaunchResult result_of(const Processes& processes, int interrupted) {
   return result;
 }
 
+/// Where to look for a free port: below those that the system gives to whoever asks for any, such as every
+/// connection that is made, and so to somebody else before rank 0 listens.
+constexpr unsigned kFirstPort = 10'000;
+constexpr int kPortAttempts = 100;
+
+/// The lowest port that the system hands out by itself.
+unsigned first_port_of_system() {
+  unsigned first = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first;
+  return first;
+}
+
 }  // namespace
 
 LaunchResult launch(const LaunchOptions& options) {
@@ -292,6 +306,15 @@ LaunchResult launch(const LaunchOptions& options) {
   return result_of(processes, interrupted);
 }
 
-std::uint16_t free_port() { return listen_for("127.0.0.1", 1).port; }
+std::uint16_t free_port() {
+  const unsigned end = first_port_of_system();
+  std::random_device seed;
+  for (int attempt = 0; attempt < kPortAttempts && end > kFirstPort; ++attempt) {
+    std::uniform_int_distribution<unsigned> draw(kFirstPort, end - 1);
+    const auto port = static_cast<std::uint16_t>(draw(seed));
+    if (may_listen_on(port)) return port;
+  }
+  return listen_for("127.0.0.1", 1).port;
+}
 
 }  // namespace sluice::process

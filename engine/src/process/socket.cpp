@@ -129,6 +129,15 @@ Listener listen_for(const std::string& host, int backlog) {
   return listener;
 }
 
+bool may_listen_on(std::uint16_t port) {
+  const Descriptor socket = open_socket(AF_INET);
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_ANY);
+  any.sin_port = htons(port);
+  return socket.open() && listens(socket, reinterpret_cast<const sockaddr*>(&any), sizeof any, 1);
+}
+
 Descriptor accept_from(const Descriptor& listener) {
   return Descriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }

@@ -41,6 +41,9 @@ struct Listener {
 /// @throws Error
 [[nodiscard]] Listener listen_for(const std::string& host, int backlog);
 
+/// Whether nobody listens on the port, on any interface.
+[[nodiscard]] bool may_listen_on(std::uint16_t port);
+
 /// The next connection that waits, not blocking; closed if there is none.
 [[nodiscard]] Descriptor accept_from(const Descriptor& listener);
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sluice/error.hpp"
+#include "sluice/process/launcher.hpp"
 
 namespace sluice::gpt {
 namespace {
@@ -49,7 +50,7 @@ class TakenPort {
   std::uint16_t port_ = 0;
 };
 
-std::uint16_t free_port() { return TakenPort().port(); }
+using process::free_port;
 
 TcpStoreSettings settings_of(std::uint32_t rank, std::uint32_t ranks, std::uint16_t port) {
   TcpStoreSettings settings;

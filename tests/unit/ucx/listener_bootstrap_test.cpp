@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "sluice/error.hpp"
+#include "sluice/process/launcher.hpp"
 #include "sluice/ucx/message_plane.hpp"
 
 namespace sluice::ucx {
@@ -21,7 +22,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// A port of this host that a socket holds, or held.
+/// A port of this host that a socket holds.
 class Port {
  public:
   Port() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -34,25 +35,18 @@ class Port {
     number_ = ntohs(address.sin_port);
     listen(socket_, 1);
   }
-  ~Port() { release(); }
+  ~Port() { close(socket_); }
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
   [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
-  void release() {
-    if (socket_ >= 0) close(socket_);
-    socket_ = -1;
-  }
 
  private:
   int socket_;
   std::uint16_t number_ = 0;
 };
 
-std::uint16_t free_port() {
-  Port port;
-  return port.number();
-}
+using process::free_port;
 
 process::ProcessPlace place(std::uint32_t rank, std::uint32_t ranks, std::uint16_t port) {
   process::ProcessPlace place;

@@ -55,7 +55,8 @@ struct LaunchResult {
 /// @throws ConfigError naming `ranks` or `command`; Error if the command cannot be started
 [[nodiscard]] LaunchResult launch(const LaunchOptions& options);
 
-/// A TCP port of the loopback that nobody listens on at the moment.
+/// A TCP port that nobody listens on at the moment, and that the system does not give to somebody else by
+/// itself, as long as its settings leave such ports.
 /// @throws Error if there is none
 [[nodiscard]] std::uint16_t free_port();
 
