@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
@@ -62,6 +63,10 @@ Share unpack(std::span<const std::byte> bytes) {
   return share;
 }
 
+std::string nothing_waits_for(std::uint32_t rank) {
+  return fmt::format("no task here waits for rank {}", rank);
+}
+
 /// To the clock of rank 0.
 void move(Share& share, Duration offset) {
   share.report.started += offset;
@@ -117,7 +122,15 @@ ProcessRun::~ProcessRun() = default;
 
 host::IterationReport ProcessRun::run(const Iteration& iteration) {
   if (parts_.control.failed()) leave();
-  return exchange(run_own(iteration));
+  host::RankReport own = run_own(iteration);
+  try {
+    return exchange(std::move(own));
+  } catch (const Aborted& error) {
+    const std::optional<Failure> failure = parts_.control.failure();
+    if (!failure) throw;
+    throw Aborted(
+        fmt::format("{}\n{}: its iteration has ended", error.what(), nothing_waits_for(failure->rank)));
+  }
 }
 
 host::RankReport ProcessRun::run_own(const Iteration& iteration) {
@@ -153,7 +166,7 @@ void ProcessRun::leave() {
   std::string text = failure.cause;
   if (failure.kind != Failure::Kind::Stalled && failure.rank != parts_.control.rank()) {
     const std::string behind = waiting_for(waiting, pipeline_, parts_.grid, failure.rank);
-    if (!behind.empty()) text += "\n" + behind;
+    text += "\n" + (behind.empty() ? nothing_waits_for(failure.rank) : behind);
   }
   text += "\n" + to_string(waiting);
   if (failure.kind == Failure::Kind::Stalled) throw StallError(text);
