@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "calm_threads.hpp"
+#include "sluice/torch/broken_pipes.hpp"
 
 namespace sluice::gpt {
 
@@ -15,6 +16,7 @@ struct GlooDevice::Impl {
 };
 
 GlooDevice::GlooDevice(const std::string& address) : impl_(std::make_unique<Impl>()) {
+  const BrokenPipesAreErrors while_threads_start;
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   impl_->devices.push_back(interface != nullptr ? ProcessGroupGloo::createDeviceForInterface(interface)
                                                 : ProcessGroupGloo::createDeviceForHostname(address));

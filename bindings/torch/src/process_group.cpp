@@ -12,6 +12,7 @@
 
 #include "gloo_backend.hpp"
 #include "sluice/error.hpp"
+#include "sluice/torch/broken_pipes.hpp"
 #include "store_handle.hpp"
 
 namespace sluice::gpt {
@@ -77,6 +78,7 @@ class ProcessGroup::Backend {
 /// Turns gloo's errors, which name neither ranks nor group, into the library's.
 template <typename Call>
 auto ProcessGroup::guarded(Call call) {
+  const BrokenPipesAreErrors while_calling;
   try {
     return call();
   } catch (const std::exception& error) {

@@ -215,6 +215,7 @@ TEST(ParallelTraining, AReplicaThatLeavesEndsTheStepOfTheOthers) {
     }
   });
   EXPECT_EQ(results[1].text, "left");
+  EXPECT_EQ(results[0].status, 0);
   EXPECT_THAT(results[0].text, StartsWith("rank 0 in its data-parallel group (ranks 0, 1) lost a rank"));
 }
 
