@@ -23,18 +23,27 @@ set_property(GLOBAL APPEND PROPERTY JOB_POOLS sluice_torch=${SLUICE_TORCH_JOBS})
 
 # Every object of the build needs the sanitizers, and whoever links it.
 if(SLUICE_SANITIZE)
-  add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer)
+  set(cxx "$<COMPILE_LANGUAGE:CXX>")
+  set(cuda "$<COMPILE_LANGUAGE:CUDA>")
+  add_compile_options($<${cxx}:-fsanitize=${SLUICE_SANITIZE}> $<${cxx}:-fno-omit-frame-pointer>)
+  # nvcc would take the comma for its own.
+  string(REPLACE "," ";" sanitizers "${SLUICE_SANITIZE}")
+  foreach(sanitizer IN LISTS sanitizers)
+    add_compile_options("$<${cuda}:SHELL:-Xcompiler -fsanitize=${sanitizer}>")
+  endforeach()
   add_link_options(-fsanitize=${SLUICE_SANITIZE})
   if(SLUICE_SANITIZE MATCHES "undefined")
-    add_compile_options(-fno-sanitize-recover=undefined)
+    add_compile_options($<${cxx}:-fno-sanitize-recover=undefined>)
   endif()
 endif()
 
+# nvcc hands its own glue code to the host compiler, which these would warn of.
 add_library(sluice_warnings INTERFACE)
-target_compile_options(sluice_warnings INTERFACE
+set(warnings
   -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wextra-semi
   $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow>
   $<$<NOT:$<BOOL:$<TARGET_PROPERTY:SLUICE_TEST_CODE>>>:-Wconversion>
   # GCC 12 warns of its own std::string concatenation (bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
+target_compile_options(sluice_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")

@@ -8,10 +8,19 @@ install(DIRECTORY engine/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} 
 install(TARGETS sluice_core sluice_host sluice_sim sluice_adapt sluice_trace sluice_agree sluice_process EXPORT SluiceTargets)
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
 
-# On their own, so that consumers without UCX or LibTorch need not find these.
+# On their own, so that consumers without UCX, CUDA or LibTorch need not find these.
 if(SLUICE_HAVE_UCX)
   install(TARGETS sluice_ucx EXPORT SluiceUcxTargets)
   install(EXPORT SluiceUcxTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
+endif()
+if(SLUICE_HAVE_CUDA)
+  install(DIRECTORY graphs/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+  install(TARGETS sluice_cuda sluice_graphs EXPORT SluiceCudaTargets)
+  install(EXPORT SluiceCudaTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
+endif()
+if(SLUICE_HAVE_NVTX)
+  install(TARGETS sluice_nvtx EXPORT SluiceNvtxTargets)
+  install(EXPORT SluiceNvtxTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
 endif()
 if(SLUICE_HAVE_TORCH)
   install(DIRECTORY bindings/torch/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

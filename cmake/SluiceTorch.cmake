@@ -24,8 +24,8 @@ if(Torch_FOUND)
   foreach(folder IN LISTS TORCH_INCLUDE_DIRS)
     set_property(TARGET torch APPEND PROPERTY INTERFACE_COMPILE_OPTIONS "SHELL:-idirafter \"${folder}\"")
   endforeach()
-  # torch's link line carries folders of the machine it was built on: name the one run path that counts.
+  # torch's link line carries folders of the machine it was built on: name the run paths that count.
   set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
-  set(CMAKE_INSTALL_RPATH "${TORCH_INSTALL_PREFIX}/lib")
+  list(APPEND CMAKE_INSTALL_RPATH "${TORCH_INSTALL_PREFIX}/lib" ${CUDAToolkit_LIBRARY_DIR})
 endif()
 message(STATUS "LibTorch stages: ${SLUICE_HAVE_TORCH}")

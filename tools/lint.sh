@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 sources() {
-  find engine bindings tools tests microbench -name '*.cpp' -o -name '*.hpp' | sort
+  find engine graphs bindings tools tests microbench -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' | sort
 }
 
 tidy() {
@@ -18,7 +18,7 @@ tidy() {
   cmake --preset debug -B build/tidy -DSLUICE_TORCH=OFF >/dev/null
   # The compile commands are g++'s, with warnings that clang does not know.
   run-clang-tidy -quiet -p build/tidy -extra-arg=-Wno-unknown-warning-option \
-    "$PWD/(engine|tools|microbench)/.*" 2>&1 | sed 's/\x1b\[[0-9;]*m//g' >"$report" || status=$?
+    "$PWD/(engine|graphs|tools|microbench)/.*\.cpp" 2>&1 | sed 's/\x1b\[[0-9;]*m//g' >"$report" || status=$?
   grep -E ': (error|warning): ' "$report" | sort -u || true
   return "$status"
 }

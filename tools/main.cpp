@@ -52,6 +52,9 @@ int main(int argc, char** argv) {
   sluice::tools::add_schedule(app);
   sluice::tools::add_trace(app);
   sluice::tools::add_reproduce(app);
+#if SLUICE_HAVE_TORCH
+  sluice::tools::add_capture(app);
+#endif
   try {
     app.parse(argc, argv);
     return EXIT_SUCCESS;

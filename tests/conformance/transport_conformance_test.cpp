@@ -1,14 +1,14 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "transport_conformance.hpp"
+
+#include <dlpack/dlpack.h>
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <numeric>
-#include <set>
 #include <vector>
 
+#include "dlpack_tensor.hpp"
 #include "sluice/host/delayed_transport.hpp"
 #include "sluice/host/event_wake.hpp"
 #include "sluice/host/in_process_network.hpp"
@@ -18,22 +18,58 @@
 #include "sluice/ucx/message_plane.hpp"
 #endif
 
-/// What every transport must do, whatever is behind it.
-namespace sluice {
+/// The transports that need no device.
+namespace sluice::conformance {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Microbatch kMicrobatches = 6;
+/// The payload of a message in a host's slot.
+host::Payload& payload_at(const Pipeline& pipeline, host::SlotBuffer& buffer, const MessageId& id,
+                          bool outgoing) {
+  const Edge& edge = pipeline.edges()[id.edge];
+  const std::size_t at_tail = host::place_of(pipeline.out_edges(edge.from), id.edge);
+  const std::size_t at_head = host::place_of(pipeline.in_edges(edge.to), id.edge);
+  if (id.direction == Direction::Activation)
+    return outgoing ? buffer.outputs[at_tail] : buffer.inputs[at_head];
+  return outgoing ? buffer.input_grads[at_head] : buffer.output_grads[at_tail];
+}
+
+/// Payloads in the slots of every stage.
+class HostPayloads {
+ public:
+  explicit HostPayloads(const Pipeline& pipeline) : pipeline_(pipeline) {
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage)
+      buffers_.push_back(std::make_unique<host::SlotBuffers>(pipeline, stage, 1000));
+  }
+
+  host::SlotBuffers& of(StageId stage) { return *buffers_[stage]; }
+  void put(StageId stage, const MessageId& id, Slot slot, const Payload& payload) {
+    host::Payload& tensors = payload_at(pipeline_, of(stage)[slot], id, true);
+    tensors.clear();
+    for (const auto& elements : payload) tensors.push_back(test::make_vector(elements));
+  }
+  Payload get(StageId stage, const MessageId& id, Slot slot) {
+    Payload payload;
+    for (const host::TensorPtr& tensor : payload_at(pipeline_, of(stage)[slot], id, false)) {
+      const auto* elements = static_cast<const double*>(tensor->dl_tensor.data);
+      payload.emplace_back(elements, elements + tensor->dl_tensor.shape[0]);
+    }
+    return payload;
+  }
+
+ private:
+  const Pipeline& pipeline_;
+  std::vector<std::unique_ptr<host::SlotBuffers>> buffers_;
+};
 
 /// Stages that are threads of one process; everything is there at once.
 class InProcessRig {
  public:
-  explicit InProcessRig(const Pipeline& pipeline, bool with_buffers = false) : wakes_(pipeline.stages()) {
-    for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-      if (with_buffers) buffers_.push_back(std::make_unique<host::SlotBuffers>(pipeline, stage, 1000));
-      members_.push_back({with_buffers ? buffers_.back().get() : nullptr, &wakes_[stage]});
-    }
+  explicit InProcessRig(const Pipeline& pipeline, HostPayloads* payloads = nullptr)
+      : wakes_(pipeline.stages()) {
+    for (StageId stage = 0; stage < pipeline.stages(); ++stage)
+      members_.push_back({payloads != nullptr ? &payloads->of(stage) : nullptr, &wakes_[stage]});
     network_ = std::make_unique<host::InProcessNetwork>(pipeline, members_);
   }
 
@@ -42,14 +78,13 @@ class InProcessRig {
 
  private:
   std::vector<host::EventWake> wakes_;
-  std::vector<std::unique_ptr<host::SlotBuffers>> buffers_;
   std::vector<host::InProcessNetwork::Member> members_;
   std::unique_ptr<host::InProcessNetwork> network_;
 };
 
-class BufferedRig : public InProcessRig {
+class BufferedRig : public HostPayloads, public InProcessRig {
  public:
-  explicit BufferedRig(const Pipeline& pipeline) : InProcessRig(pipeline, true) {}
+  explicit BufferedRig(const Pipeline& pipeline) : HostPayloads(pipeline), InProcessRig(pipeline, this) {}
 };
 
 class DelayedRig {
@@ -100,7 +135,7 @@ class SimRig {
 /// Stages with a message plane each, as processes have them. Messages need a look or two at both ends.
 class UcxRig {
  public:
-  explicit UcxRig(const Pipeline& pipeline, bool with_buffers = false)
+  explicit UcxRig(const Pipeline& pipeline, HostPayloads* payloads = nullptr)
       : planes_(pipeline.stages()), endpoints_(pipeline.stages()) {
     test::on_each_rank(pipeline.stages(), [&](process::Bootstrap& bootstrap) {
       planes_[bootstrap.rank()] = std::make_unique<ucx::MessagePlane>(bootstrap, ucx::PlaneOptions{});
@@ -108,8 +143,7 @@ class UcxRig {
     std::vector<std::uint32_t> ranks(pipeline.stages());
     std::iota(ranks.begin(), ranks.end(), 0);
     for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-      if (with_buffers) buffers_.push_back(std::make_unique<host::SlotBuffers>(pipeline, stage, 1000));
-      host::SlotBuffers* buffers = with_buffers ? buffers_.back().get() : nullptr;
+      host::SlotBuffers* buffers = payloads != nullptr ? &payloads->of(stage) : nullptr;
       endpoints_[stage] = planes_[stage]->transport(1, pipeline, stage, ranks, buffers);
     }
     connect(ranks);
@@ -147,208 +181,24 @@ class UcxRig {
   }
 
   std::vector<std::unique_ptr<ucx::MessagePlane>> planes_;
-  std::vector<std::unique_ptr<host::SlotBuffers>> buffers_;
   std::vector<std::unique_ptr<Transport>> endpoints_;
 };
 
-class BufferedUcxRig : public UcxRig {
+class BufferedUcxRig : public HostPayloads, public UcxRig {
  public:
-  explicit BufferedUcxRig(const Pipeline& pipeline) : UcxRig(pipeline, true) {}
+  explicit BufferedUcxRig(const Pipeline& pipeline) : HostPayloads(pipeline), UcxRig(pipeline, this) {}
 };
 #endif
-
-MessageId activation(EdgeId edge, Microbatch microbatch, std::uint64_t iteration = 0) {
-  return {iteration, microbatch, edge, Direction::Activation};
-}
-MessageId gradient(EdgeId edge, Microbatch microbatch, std::uint64_t iteration = 0) {
-  return {iteration, microbatch, edge, Direction::Gradient};
-}
-
-template <typename Rig>
-class TransportConformance : public ::testing::Test {
- protected:
-  /// Everything a poll finds, letting time pass between.
-  template <typename Item>
-  static std::vector<Item> drain(Rig& rig, StageId stage) {
-    std::vector<Item> items;
-    Item item;
-    for (int turn = 0; turn < 300; ++turn) {
-      while (rig.endpoint(stage).poll(item)) items.push_back(item);
-      rig.pass_time();
-    }
-    return items;
-  }
-  template <typename Item>
-  static std::vector<MessageId> ids(const std::vector<Item>& items) {
-    std::vector<MessageId> result;
-    for (const Item& item : items) result.push_back(item.id);
-    std::sort(result.begin(), result.end());
-    return result;
-  }
-};
 
 #if SLUICE_HAVE_UCX
 using Rigs = ::testing::Types<InProcessRig, BufferedRig, DelayedRig, SimRig, UcxRig, BufferedUcxRig>;
+using PayloadRigs = ::testing::Types<BufferedRig, BufferedUcxRig>;
 #else
 using Rigs = ::testing::Types<InProcessRig, BufferedRig, DelayedRig, SimRig>;
+using PayloadRigs = ::testing::Types<BufferedRig>;
 #endif
-TYPED_TEST_SUITE(TransportConformance, Rigs);
-
-TYPED_TEST(TransportConformance, IsSilentAtFirst) {
-  const Pipeline pipeline = Pipeline::chain(2, kMicrobatches);
-  TypeParam rig(pipeline);
-  for (StageId stage = 0; stage < 2; ++stage) {
-    EXPECT_TRUE(this->template drain<Offer>(rig, stage).empty());
-    EXPECT_TRUE(this->template drain<Arrival>(rig, stage).empty());
-    EXPECT_TRUE(this->template drain<SendDone>(rig, stage).empty());
-    EXPECT_EQ(rig.endpoint(stage).next_deadline(), kNever);
-  }
-}
-
-TYPED_TEST(TransportConformance, OffersReachTheOtherEndOfTheirEdgeOnly) {
-  const Pipeline pipeline = Pipeline::chain(4, kMicrobatches);
-  TypeParam rig(pipeline);
-  rig.endpoint(1).send(activation(1, 3), 0);
-  rig.endpoint(1).send(gradient(0, 2), 1);
-  EXPECT_EQ(this->ids(this->template drain<Offer>(rig, 0)), std::vector{gradient(0, 2)});
-  EXPECT_EQ(this->ids(this->template drain<Offer>(rig, 2)), std::vector{activation(1, 3)});
-  EXPECT_TRUE(this->template drain<Offer>(rig, 1).empty());
-  EXPECT_TRUE(this->template drain<Offer>(rig, 3).empty());
-}
-
-TYPED_TEST(TransportConformance, AnOfferThatIsNotAcceptedStaysAtItsSender) {
-  const Pipeline pipeline = Pipeline::chain(2, kMicrobatches);
-  TypeParam rig(pipeline);
-  rig.endpoint(0).send(activation(0, 0), 4);
-  const auto offers = this->template drain<Offer>(rig, 1);
-  ASSERT_EQ(offers.size(), 1U);
-  EXPECT_TRUE(this->template drain<Arrival>(rig, 1).empty());
-  EXPECT_TRUE(this->template drain<SendDone>(rig, 0).empty());
-  rig.endpoint(1).accept(offers[0], 9);
-  const auto arrivals = this->template drain<Arrival>(rig, 1);
-  ASSERT_EQ(arrivals.size(), 1U);
-  EXPECT_EQ(arrivals[0].id, activation(0, 0));
-  EXPECT_EQ(arrivals[0].slot, 9U);
-  const auto sent = this->template drain<SendDone>(rig, 0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].id, activation(0, 0));
-  EXPECT_EQ(sent[0].slot, 4U);
-}
-
-TYPED_TEST(TransportConformance, OffersMayBeAcceptedInAnyOrder) {
-  const Pipeline pipeline = Pipeline::chain(2, kMicrobatches);
-  TypeParam rig(pipeline);
-  for (Microbatch m = 0; m < kMicrobatches; ++m) rig.endpoint(0).send(activation(0, m), 10 + m);
-  auto offers = this->template drain<Offer>(rig, 1);
-  ASSERT_EQ(offers.size(), kMicrobatches);
-  std::sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) { return a.id > b.id; });
-  for (const Microbatch taken : {2U, 0U, 5U, 1U, 4U, 3U}) {
-    rig.endpoint(1).accept(offers[taken], 100 + taken);
-    const auto arrivals = this->template drain<Arrival>(rig, 1);
-    ASSERT_EQ(arrivals.size(), 1U);
-    EXPECT_EQ(arrivals[0].id, offers[taken].id);
-    EXPECT_EQ(arrivals[0].slot, 100 + taken);
-    const auto sent = this->template drain<SendDone>(rig, 0);
-    ASSERT_EQ(sent.size(), 1U);
-    EXPECT_EQ(sent[0].id, offers[taken].id);
-    EXPECT_EQ(sent[0].slot, 10 + offers[taken].id.microbatch);
-  }
-}
-
-TYPED_TEST(TransportConformance, CarriesMessagesBetweenTwoChunksOfOneStage) {
-  const Pipeline pipeline = Pipeline::v_shape(2, kMicrobatches);
-  TypeParam rig(pipeline);
-  // Chunks 1 and 2, the two ends of edge 1, lie on stage 1.
-  rig.endpoint(1).send(activation(1, 0), 3);
-  rig.endpoint(1).send(gradient(1, 5), 4);
-  const auto offers = this->template drain<Offer>(rig, 1);
-  EXPECT_EQ(this->ids(offers), (std::vector{activation(1, 0), gradient(1, 5)}));
-  for (const Offer& offer : offers) rig.endpoint(1).accept(offer, 20 + offer.id.microbatch);
-  const auto arrivals = this->template drain<Arrival>(rig, 1);
-  EXPECT_EQ(this->ids(arrivals), this->ids(offers));
-  for (const Arrival& arrival : arrivals) EXPECT_EQ(arrival.slot, 20 + arrival.id.microbatch);
-  EXPECT_EQ(this->ids(this->template drain<SendDone>(rig, 1)), this->ids(offers));
-  EXPECT_TRUE(this->template drain<Offer>(rig, 0).empty());
-}
-
-TYPED_TEST(TransportConformance, TwoStagesMayBeEachOthersPreviousAndNext) {
-  const Pipeline pipeline = Pipeline::interleaved(2, 3, kMicrobatches);
-  TypeParam rig(pipeline);
-  std::set<MessageId> expected[2];
-  for (EdgeId edge = 0; edge < pipeline.edges().size(); ++edge) {
-    const StageId from = pipeline.stage_of(pipeline.edges()[edge].from);
-    for (Microbatch m = 0; m < kMicrobatches; ++m) {
-      rig.endpoint(from).send(activation(edge, m), m);
-      rig.endpoint(1 - from).send(gradient(edge, m), m);
-      expected[1 - from].insert(activation(edge, m));
-      expected[from].insert(gradient(edge, m));
-    }
-  }
-  for (StageId stage = 0; stage < 2; ++stage) {
-    const auto offers = this->template drain<Offer>(rig, stage);
-    EXPECT_EQ(this->ids(offers), std::vector<MessageId>(expected[stage].begin(), expected[stage].end()));
-    for (const Offer& offer : offers) rig.endpoint(stage).accept(offer, offer.id.edge);
-    for (const Arrival& arrival : this->template drain<Arrival>(rig, stage))
-      EXPECT_EQ(arrival.slot, arrival.id.edge);
-  }
-  for (StageId stage = 0; stage < 2; ++stage) {
-    EXPECT_EQ(this->ids(this->template drain<SendDone>(rig, stage)),
-              std::vector<MessageId>(expected[1 - stage].begin(), expected[1 - stage].end()));
-  }
-}
-
-TYPED_TEST(TransportConformance, HoldsTheMessagesOfTwoIterations) {
-  const Pipeline pipeline = Pipeline::chain(2, kMicrobatches);
-  TypeParam rig(pipeline);
-  std::vector<MessageId> sent;
-  for (const std::uint64_t iteration : {7U, 8U}) {
-    for (Microbatch m = 0; m < kMicrobatches; ++m) {
-      sent.push_back(activation(0, m, iteration));
-      rig.endpoint(0).send(sent.back(), m);
-    }
-  }
-  const auto offers = this->template drain<Offer>(rig, 1);
-  EXPECT_EQ(this->ids(offers), sent);
-  for (const Offer& offer : offers) rig.endpoint(1).accept(offer, offer.id.microbatch);
-  EXPECT_EQ(this->ids(this->template drain<Arrival>(rig, 1)), sent);
-  EXPECT_EQ(this->ids(this->template drain<SendDone>(rig, 0)), sent);
-}
-
-/// Every message once at its receiver and once back at its sender, over many iterations, with accepts in
-/// an order unlike that of the offers.
-TYPED_TEST(TransportConformance, EverySendEndsOnceAndAfterItsAcceptance) {
-  const Pipeline pipeline = Pipeline::v_shape(3, kMicrobatches);
-  TypeParam rig(pipeline);
-  std::map<MessageId, int> accepted;
-  std::map<MessageId, int> ended;
-  for (std::uint64_t iteration = 0; iteration < 5; ++iteration) {
-    for (EdgeId edge = 0; edge < pipeline.edges().size(); ++edge) {
-      const Edge ends = pipeline.edges()[edge];
-      for (Microbatch m = 0; m < kMicrobatches; ++m) {
-        rig.endpoint(pipeline.stage_of(ends.from)).send(activation(edge, m, iteration), m);
-        rig.endpoint(pipeline.stage_of(ends.to)).send(gradient(edge, m, iteration), m);
-      }
-    }
-    for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-      auto offers = this->template drain<Offer>(rig, stage);
-      std::reverse(offers.begin(), offers.end());
-      for (const Offer& offer : offers) {
-        rig.endpoint(stage).accept(offer, offer.id.microbatch);
-        ++accepted[offer.id];
-      }
-      EXPECT_EQ(this->template drain<Arrival>(rig, stage).size(), offers.size());
-    }
-    for (StageId stage = 0; stage < pipeline.stages(); ++stage) {
-      for (const SendDone& done : this->template drain<SendDone>(rig, stage)) {
-        EXPECT_EQ(accepted[done.id], 1);
-        EXPECT_EQ(done.slot, done.id.microbatch);
-        ++ended[done.id];
-      }
-    }
-  }
-  EXPECT_EQ(accepted.size(), 5 * 2 * pipeline.edges().size() * kMicrobatches);
-  EXPECT_EQ(ended, accepted);
-}
+INSTANTIATE_TYPED_TEST_SUITE_P(Host, TransportConformance, Rigs);
+INSTANTIATE_TYPED_TEST_SUITE_P(Host, TransportPayloadConformance, PayloadRigs);
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::conformance

@@ -1,7 +1,7 @@
 """Runs the commands of README.md and docs/: those that start with `$ ` in blocks marked ```console.
 
 What else such a block holds is sample output. A block marked ```console skip is not run: it installs
-packages, builds the whole project, or needs more than one machine.
+packages, builds the whole project, or needs more than one machine or a program that few machines have.
 """
 
 import os

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "arithmetic_stage.hpp"
 #include "sluice/error.hpp"
+#include "sluice/host/steady_clock.hpp"
 
 namespace sluice::host {
 namespace {
@@ -208,6 +210,23 @@ TEST(ThreadedRun, CallsTheHooksOfEachRankOnceAnIteration) {
   for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(after[rank], 3);
 }
 
+TEST(ThreadedRun, RunsOnDevicesOfTheEmbedder) {
+  const Pipeline pipeline = Pipeline::chain(3, 8, true);
+  const SteadyClock clock;
+  std::set<std::uint32_t> ranks;
+  Workload workload;
+  workload.make_device = [&](std::uint32_t rank, StageId, std::uint32_t slots, Wake&) {
+    EXPECT_TRUE(ranks.insert(rank).second);
+    EXPECT_EQ(slots, 4U);
+    return std::make_unique<EmulatedExecutor>(clock, short_task);
+  };
+  RunSettings options;
+  options.limit = 4;
+  ThreadedRun run(pipeline, by_hint(pipeline, "bfw"), workload, options);
+  EXPECT_EQ(ranks.size(), 3U);
+  for (std::uint64_t i = 0; i < 2; ++i) expect_every_task(pipeline, run.run({i}), IterationKind::Training);
+}
+
 TEST(ThreadedRun, MayBeDestroyedWithoutHavingRun) {
   const Pipeline pipeline = Pipeline::chain(3, 4);
   const ThreadedRun run(pipeline, by_hint(pipeline, "bf"), emulated(), {});
@@ -231,6 +250,9 @@ TEST(ThreadedRun, RefusesABadConfigurationBeforeAnythingStarts) {
   no_depth.depth = 0;
   EXPECT_EQ(field_of(emulated(), no_depth), "launch-ahead");
   EXPECT_EQ(field_of({}, {}), "workload");
+  RunSettings too_few_observers;
+  too_few_observers.observers = {nullptr};
+  EXPECT_EQ(field_of(emulated(), too_few_observers), "observers");
   test::ArithmeticStages stages = test::make_stages(Pipeline::chain(2, 4));
   Workload too_few;
   too_few.stages = test::pointers(stages);

@@ -16,6 +16,8 @@ void add_simulate(CLI::App& app);
 void add_trace(CLI::App& app);
 /// Adds the subcommand `schedule` to the command line.
 void add_schedule(CLI::App& app);
+/// Adds the subcommand `capture` to the command line; there only with LibTorch.
+void add_capture(CLI::App& app);
 /// Adds the subcommand `reproduce` to the command line.
 void add_reproduce(CLI::App& app);
 

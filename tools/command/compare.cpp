@@ -19,6 +19,7 @@
 #include "run/method_run.hpp"
 #include "run/prediction.hpp"
 #include "run/process_session.hpp"
+#include "run/profiling.hpp"
 #include "run/spawn.hpp"
 #include "run/speed_up.hpp"
 #include "sluice/error.hpp"
@@ -37,29 +38,32 @@ struct CompareOptions {
 
 using Runs = std::vector<std::unique_ptr<MethodRun>>;
 
-Runs prepare(const CompareOptions& options, ProcessSession* session) {
-  if (options.iterations == 0) throw ConfigError("iterations", "must be at least 1");
+Runs prepare(const CompareOptions& options, const Profiling& profiling, ProcessSession* session) {
   const PipelineSettings& settings = options.run.pipeline;
   const std::vector<Method> methods =
       make_methods(options.methods, options.equal_memory, method_settings(settings),
                    [&](const std::string& name) { return Method::pipeline_for(name, settings); });
   Runs runs;
   for (const Method& method : methods)
-    runs.push_back(std::make_unique<MethodRun>(options.run, method, session));
+    runs.push_back(std::make_unique<MethodRun>(options.run, method, profiling, session));
   return runs;
 }
 
 /// Iteration by iteration, each under every method, so that what else the machine does falls on all.
-void run_interleaved(Runs& runs, std::uint64_t iterations, bool shown) {
+void run_interleaved(Runs& runs, Profiling& profiling, std::uint64_t iterations, bool shown) {
   ProgressBar bar("iteration", iterations, shown);
+  profiling.begins(0);
   for (auto& run : runs) run->run({0, IterationKind::Training}, false);
+  profiling.ended(0);
   for (std::uint64_t i = 1; i <= iterations; ++i) {
     std::string line;
+    profiling.begins(i);
     for (auto& run : runs) {
       run->run({i, IterationKind::Training});
       line += fmt::format("{}{} {:.0f} ms", line.empty() ? "" : "  ", run->name(),
                           1e3 * run->statistics().iteration_seconds().back());
     }
+    profiling.ended(i);
     bar.show(i, line);
   }
 }
@@ -166,8 +170,9 @@ nlohmann::json to_json(const Prediction& prediction) {
 
 void compare(const CompareOptions& options, ProcessSession* session) {
   const bool shown = leads(session);
-  Runs runs = prepare(options, session);
-  run_interleaved(runs, options.iterations, shown);
+  Profiling profiling(options.run.profile);
+  Runs runs = prepare(options, profiling, session);
+  run_interleaved(runs, profiling, options.iterations, shown);
   Results results;
   results.summary = summarize(options, runs);
   if (!shown) return;
@@ -189,6 +194,8 @@ void compare(const CompareOptions& options, ProcessSession* session) {
 void run_compare(CompareOptions& options, CLI::App& command) {
   if (!options.config.empty()) apply_toml(command, options.config);
   options.run.finish(command);
+  if (options.iterations == 0) throw ConfigError("iterations", "must be at least 1");
+  options.run.profile.check_within(options.iterations);
   if (options.simulate && !options.run.lead.empty())
     throw ConfigError("simulate", "simulated devices launch ahead at any time: leave --lead out");
   if (options.simulate && (!options.run.emulated() || options.run.delays().uses_average())) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,6 +23,7 @@
 #include "run/image_sizes.hpp"
 #include "run/method_run.hpp"
 #include "run/process_session.hpp"
+#include "run/profiling.hpp"
 #include "run/spawn.hpp"
 #include "sluice/error.hpp"
 
@@ -41,7 +43,8 @@ struct TrainOptions {
 /// What trains: a pipeline under some method, or the model without one.
 class Trainer {
  public:
-  Trainer(const TrainOptions& options, ProcessSession* session) : statistics_("no-pipeline", 1) {
+  Trainer(const TrainOptions& options, ProcessSession* session)
+      : profiling_(options.run.profile), statistics_("no-pipeline", 1) {
     if (options.no_pipeline) {
       // What no pipeline uses is checked all the same.
       [[maybe_unused]] const Method unused = Method::hint(options.hint, options.run.pipeline);
@@ -51,11 +54,11 @@ class Trainer {
     const PipelineSettings& settings = options.run.pipeline;
     const Method method = options.schedule.empty() ? Method::hint(options.hint, settings)
                                                    : Method::schedule(options.schedule, settings);
-    pipelined_ = std::make_unique<MethodRun>(options.run, method, session);
+    pipelined_ = std::make_unique<MethodRun>(options.run, method, profiling_, session);
   }
 
   void train() {
-    if (pipelined_) return pipelined_->run({iterations_++, IterationKind::Training});
+    if (pipelined_) return run_pipelined(IterationKind::Training, true);
     const auto started = std::chrono::steady_clock::now();
     loss_ = unpipelined_->run(IterationKind::Training);
     statistics_.add_unpipelined(
@@ -65,7 +68,7 @@ class Trainer {
   /// @return held-out loss
   std::optional<double> evaluate() {
     if (!pipelined_) return unpipelined_->run(IterationKind::ForwardOnly);
-    pipelined_->run({iterations_++, IterationKind::ForwardOnly}, false);
+    run_pipelined(IterationKind::ForwardOnly, false);
     return pipelined_->loss();
   }
 
@@ -90,6 +93,13 @@ class Trainer {
   }
 
  private:
+  void run_pipelined(IterationKind kind, bool measure) {
+    profiling_.begins(iterations_);
+    pipelined_->run({iterations_, kind}, measure);
+    profiling_.ended(iterations_++);
+  }
+
+  Profiling profiling_;
   std::unique_ptr<MethodRun> pipelined_;
   std::unique_ptr<UnpipelinedGpt> unpipelined_;
   RunStatistics statistics_;
@@ -109,6 +119,13 @@ void refuse_pipeline_outputs(const OutputOptions& output) {
   }
 }
 
+/// Evaluations included.
+std::uint64_t last_iteration_of(const TrainOptions& options) {
+  const std::uint64_t evaluations = options.eval_every > 0 ? options.steps / options.eval_every : 0;
+  const std::uint64_t last_step = options.steps - 1;
+  return last_step + std::min(evaluations, std::numeric_limits<std::uint64_t>::max() - last_step);
+}
+
 void check(const TrainOptions& options, const CLI::App& command) {
   const auto given = command.count("--hint") + command.count("--schedule") + (options.no_pipeline ? 1U : 0U);
   if (given > 1) throw ConfigError("hint", "give only one of --hint, --schedule and --no-pipeline");
@@ -116,6 +133,9 @@ void check(const TrainOptions& options, const CLI::App& command) {
   if (options.no_pipeline && options.run.emulated())
     throw ConfigError("emulate", "emulates the devices of a pipeline, there is none");
   if (options.no_pipeline) refuse_pipeline_outputs(options.run.output);
+  if (options.no_pipeline && options.run.profile.used())
+    throw ConfigError(options.run.profile.given(), "there is no pipeline to show");
+  if (!options.no_pipeline) options.run.profile.check_within(last_iteration_of(options));
   if (options.no_pipeline && options.run.processes.world() > 0)
     throw ConfigError("no-pipeline", "there is no pipeline to divide among processes");
   if (options.eval_every > 0 && options.run.emulated())

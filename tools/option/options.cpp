@@ -196,6 +196,7 @@ void RunOptions::declare(CLI::App& command) {
           "(default: as soon as there is room)")
       ->group("Pipeline");
   processes.declare(command);
+  profile.declare(command);
   declare_model(command, model);
   declare_output(command, output);
 }
@@ -248,6 +249,7 @@ void RunOptions::finish(const CLI::App& command) {
     throw ConfigError("stall-timeout", fmt::format("must be above 0 and at most {} s", kLongestStallTimeout));
   }
   model.encoder.check(command);
+  profile.check();
   std::vector<std::string> inputs;
   if (!model.text.empty()) inputs.push_back(model.text);
   if (command.count("--config") > 0) inputs.push_back(command.get_option("--config")->as<std::string>());

@@ -11,6 +11,7 @@
 #include "option/encoder_options.hpp"
 #include "option/limits.hpp"
 #include "option/process_options.hpp"
+#include "option/profile_options.hpp"
 #include "sluice/host/delay_model.hpp"
 #include "sluice/host/duration_model.hpp"
 #include "sluice/host/threaded_run.hpp"
@@ -103,6 +104,7 @@ struct PipelineOptions {
 /// What `train` and `compare` have in common.
 struct RunOptions : PipelineOptions {
   ProcessOptions processes;
+  ProfileOptions profile;
   ModelOptions model;
   OutputOptions output;
   double stall_timeout_s = 60;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "run/process_session.hpp"
+#include "run/profiling.hpp"
 #include "sluice/error.hpp"
 #include "sluice/host/threaded_run.hpp"
 
@@ -41,7 +42,8 @@ host::IterationReport run_or_leave(host::PipelineRun& run, const Iteration& iter
 
 }  // namespace
 
-MethodRun::MethodRun(const RunOptions& options, const Method& method, ProcessSession* session)
+MethodRun::MethodRun(const RunOptions& options, const Method& method, const Profiling& profiling,
+                     ProcessSession* session)
     : method_(method),
       session_(session),
       keep_decisions_(!options.output.decisions.empty()),
@@ -72,6 +74,8 @@ MethodRun::MethodRun(const RunOptions& options, const Method& method, ProcessSes
     }
     adaptation_->recorders = settings.recorders;
   }
+  observers_ = profiling.observers(method_.pipeline(), method_.name(), session_);
+  for (const auto& observer : observers_) settings.observers.push_back(observer.get());
   run_ = start(options, std::move(settings));
 }
 

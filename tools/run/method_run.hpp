@@ -14,12 +14,14 @@
 #include "sluice/adapt/auto_hint.hpp"
 #include "sluice/host/pipeline_run.hpp"
 #include "sluice/host/run_settings.hpp"
+#include "sluice/observer.hpp"
 #include "sluice/trace/run_builder.hpp"
 #include "sluice/trace/run_summary.hpp"
 
 namespace sluice::tools {
 
 class ProcessSession;
+class Profiling;
 
 /// How the ranks of the stages agreed on what to run.
 struct GroupStatistics {
@@ -39,9 +41,11 @@ struct GroupStatistics {
 /// One method at work: its ranks, what they run, and what was measured.
 class MethodRun {
  public:
+  /// @param profiling outlives the run
   /// @param session where the ranks are processes, else null; outlives the run
   /// @throws ConfigError naming the field
-  MethodRun(const RunOptions& options, const Method& method, ProcessSession* session = nullptr);
+  MethodRun(const RunOptions& options, const Method& method, const Profiling& profiling,
+            ProcessSession* session = nullptr);
   ~MethodRun();
   MethodRun(const MethodRun&) = delete;
   MethodRun& operator=(const MethodRun&) = delete;
@@ -101,6 +105,8 @@ class MethodRun {
   std::unique_ptr<trace::RunBuilder> builder_;
   /// Only of a method that adapts.
   std::unique_ptr<Adaptation> adaptation_;
+  /// By stage; empty where nobody is told.
+  std::vector<std::unique_ptr<Observer>> observers_;
   std::unique_ptr<host::PipelineRun> run_;
 };
 

@@ -9,6 +9,8 @@ using Time = std::chrono::nanoseconds;
 using Duration = std::chrono::nanoseconds;
 
 inline constexpr Time kNever = Time::max();
+/// As a deadline: something may be found at any moment and nobody will notify, so it must be looked for.
+inline constexpr Time kAnyTime = Time::min();
 
 /// The only source of time of a dispatcher and of the seams below it.
 class Clock {

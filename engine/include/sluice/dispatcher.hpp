@@ -16,6 +16,7 @@
 #include "sluice/hint.hpp"
 #include "sluice/inbox.hpp"
 #include "sluice/iteration.hpp"
+#include "sluice/observer.hpp"
 #include "sluice/pipeline.hpp"
 #include "sluice/recorder.hpp"
 #include "sluice/rules.hpp"
@@ -82,6 +83,8 @@ struct DispatcherConfig {
   bool record_decisions = false;
   /// Takes what happens to the rank, if given. Outlives the dispatcher; read between its iterations.
   Recorder* recorder = nullptr;
+  /// Is told what happens to the rank, if given. Outlives the dispatcher.
+  Observer* observer = nullptr;
 };
 
 /// Passes whose decisions move a round on: those that take turns on the lane of the forwards or the
@@ -136,6 +139,9 @@ class Dispatcher {
   [[nodiscard]] const DecisionLog& log() const noexcept { return log_; }
   [[nodiscard]] DecisionLog& log() noexcept { return log_; }
 
+  /// Why the rank launches nothing, in one word, if nothing can be launched now. What is here and held comes
+  /// before what has not come. Allocates nothing.
+  [[nodiscard]] WaitFor waits_for() const;
   /// What this rank waits for: for stall reports.
   [[nodiscard]] Waiting waiting() const;
   /// The same as text, one line a chunk.
@@ -189,6 +195,7 @@ class Dispatcher {
   bool poll_offers();
   bool poll_arrivals();
   bool launch_candidates();
+  void tell_idle(bool happened);
 
   void finish(const Done& done);
   void finish_forward(const Task& task, Entry& state);
@@ -237,7 +244,7 @@ class Dispatcher {
   [[nodiscard]] bool may_accumulate(const Task& task) const;
   void launch(const Task& task);
   void note_launched(const Task& task, Entry& state);
-  void record(const Task& task, const Entry& state);
+  [[nodiscard]] Decision decision_on(const Task& task, const Entry& state) const;
   [[nodiscard]] bool recording() const noexcept { return config_.recorder != nullptr; }
   [[nodiscard]] Time progress_time();
   void note_task(EventKind kind, const Task& task, bool whole = false, std::int64_t value = 0);
@@ -251,6 +258,7 @@ class Dispatcher {
   void add_forward_wait(const Task& task, const Entry& state, Waiting& waiting) const;
   void add_backward_wait(const Task& task, const Entry& state, Waiting& waiting) const;
   [[nodiscard]] WaitFor held_by(const Task& task) const;
+  [[nodiscard]] WaitFor order_waits_for() const;
   [[nodiscard]] FarEnd far_end(EdgeId edge, Direction direction, bool incoming) const;
 
   [[nodiscard]] Entry& entry(const Task& task) { return entries_[tasks_.index(task.chunk, task.microbatch)]; }
@@ -304,6 +312,11 @@ class Dispatcher {
   Time progress_time_ = kNever;
   /// The wait for the group's next decision has been recorded.
   bool asked_ = false;
+  /// The observer knows what the rank waits for.
+  bool idle_told_ = false;
+  /// Pairs whose last pass was launched, and those whose last pass has ended.
+  std::uint32_t launched_pairs_ = 0;
+  std::uint32_t computed_ = 0;
 };
 
 }  // namespace sluice

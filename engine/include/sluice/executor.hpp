@@ -58,7 +58,8 @@ class Executor {
   /// Fetches one finished task; false when there is none.
   virtual bool poll(Done& done) = 0;
 
-  /// When a poll may next find something although nobody notifies; `kNever` if that cannot be.
+  /// When a poll may next find something although nobody notifies; `kNever` if that cannot be, `kAnyTime` if
+  /// the moment is not known.
   [[nodiscard]] virtual Time next_deadline() const = 0;
 
   /// The cause of the last `Done` with `Status::Failed`.

@@ -76,7 +76,8 @@ class Transport {
   virtual void send(const MessageId& id, Slot slot) = 0;
   virtual bool poll(SendDone& done) = 0;
 
-  /// When a poll may next find something although nobody notifies; `kNever` if that cannot be.
+  /// When a poll may next find something although nobody notifies; `kNever` if that cannot be, `kAnyTime` if
+  /// the moment is not known.
   [[nodiscard]] virtual Time next_deadline() const = 0;
 };
 

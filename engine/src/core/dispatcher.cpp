@@ -100,7 +100,7 @@ void Dispatcher::begin(const Iteration& iteration) {
     window_.begin(tasks_, order_);
   }
   cursor_ = 0;
-  released_ = in_flight_ = peak_ = held_by_order_ = 0;
+  released_ = launched_pairs_ = computed_ = in_flight_ = peak_ = held_by_order_ = 0;
   changes_.clear();
   unended_ = {};
   arbiter_.begin();
@@ -119,6 +119,8 @@ void Dispatcher::begin(const Iteration& iteration) {
   if (config_.record_decisions) log_.reserve_more(std::size_t{tasks_.size()} * kPasses);
   inbox_.begin(iteration.index);
   if (recording()) note_iteration(EventKind::IterationBegin);
+  idle_told_ = false;
+  if (config_.observer != nullptr) config_.observer->began(iteration);
   for (const Offer& offer : inbox_.held()) take_offer(offer);
   inbox_.clear_held();
 }
@@ -131,7 +133,18 @@ bool Dispatcher::progress() {
   admit_waiting();
   happened |= poll_arrivals();
   happened |= launch_candidates();
+  if (config_.observer != nullptr) tell_idle(happened);
   return happened;
+}
+
+/// Once until something happens.
+void Dispatcher::tell_idle(bool happened) {
+  if (happened) {
+    idle_told_ = false;
+  } else if (!idle_told_ && !finished()) {
+    idle_told_ = true;
+    config_.observer->waits(waits_for());
+  }
 }
 
 Time Dispatcher::next_deadline() const {
@@ -231,7 +244,11 @@ void Dispatcher::launch(const Task& task) {
   }
   const bool whole = runs_whole(task);
   if (whole) state.flags |= kWhole;
-  if (config_.record_decisions) record(task, state);
+  if (config_.record_decisions || config_.observer != nullptr) {
+    const Decision decision = decision_on(task, state);
+    if (config_.record_decisions) log_.append(decision);
+    if (config_.observer != nullptr) config_.observer->launching(decision);
+  }
   const bool forward_only = iteration_.kind == IterationKind::ForwardOnly;
   seams_.executor.launch({task, iteration_.index, state.slot, lane(task.pass), whole, forward_only});
   if (recording()) note_task(EventKind::Launched, task, whole, state.slot);
@@ -247,6 +264,8 @@ void Dispatcher::launch(const Task& task) {
 void Dispatcher::note_launched(const Task& task, Entry& state) {
   const std::uint32_t position = tasks_.position(task.chunk);
   const bool whole = task.pass == Pass::Backward && (state.flags & kWhole) != 0;
+  const bool forward_only = iteration_.kind == IterationKind::ForwardOnly;
+  if (whole || task.pass == Pass::WeightGrad || forward_only) ++launched_pairs_;
   if ((whole || task.pass == Pass::WeightGrad) && !same_lane(Pass::Backward, Pass::WeightGrad)) {
     accumulating_[position] = {lane(task.pass), accumulating_[position].running + 1};
   }
@@ -271,7 +290,7 @@ void Dispatcher::note_launched(const Task& task, Entry& state) {
   }
 }
 
-void Dispatcher::record(const Task& task, const Entry& state) {
+Decision Dispatcher::decision_on(const Task& task, const Entry& state) const {
   Decision decision;
   decision.task = task;
   decision.iteration = iteration_.index;
@@ -283,7 +302,7 @@ void Dispatcher::record(const Task& task, const Entry& state) {
     decision.runnable[pass] = arbiter_.runnable(static_cast<Pass>(pass));
   decision.held_by_limit = held_by_limit();
   decision.held_by_order = held_by_order_;
-  log_.append(decision);
+  return decision;
 }
 
 std::uint32_t Dispatcher::held_by_limit() const {

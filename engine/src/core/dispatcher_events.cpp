@@ -11,6 +11,7 @@ bool Dispatcher::poll_done() {
     happened = true;
     if (done.status == Status::Failed) throw TaskError(config_.rank, done.task, seams_.executor.failure());
     if (recording()) note_done(done);
+    if (config_.observer != nullptr) config_.observer->finished(done);
     finish(done);
   }
   return happened;
@@ -48,6 +49,7 @@ bool Dispatcher::poll_arrivals() {
     happened = true;
     inbox_.arrived(arrival.id);
     if (recording()) note_message(EventKind::Arrived, arrival.id, arrival.slot);
+    if (config_.observer != nullptr) config_.observer->arrived(arrival);
     const Edge& edge = pipeline_.edges()[arrival.id.edge];
     if (arrival.id.direction == Direction::Activation) {
       const Task task{arrival.id.microbatch, edge.to, Pass::Forward};
@@ -156,6 +158,7 @@ void Dispatcher::accumulated(std::uint32_t position) {
 
 void Dispatcher::computed(const Task& task, Entry& state) {
   state.flags |= kComputed;
+  ++computed_;
   // Its messages may still wait to be taken: that holds the slot, but computes nothing.
   if (config_.rules.hold_until_weight_grad || iteration_.kind == IterationKind::ForwardOnly) --in_flight_;
   give_back(task, state);
@@ -176,6 +179,7 @@ void Dispatcher::give_back(const Task& task, Entry& state) {
   if (!by_readiness()) move_window();
   if (!finished()) return;
   if (recording()) note_iteration(EventKind::IterationEnd);
+  if (config_.observer != nullptr) config_.observer->ended(iteration_);
   inbox_.end();
 }
 

@@ -21,6 +21,37 @@ Waiting Dispatcher::waiting() const {
   return waiting;
 }
 
+WaitFor Dispatcher::waits_for() const {
+  if (computed_ == tasks_.size()) return WaitFor::Receiver;
+  if (lanes_with_room() == 0) return WaitFor::Device;
+  if (!by_readiness()) return order_waits_for();
+  bool out_of_focus = false;
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::WeightGrad}) {
+    if (arbiter_.runnable(pass) == 0) continue;
+    if (const std::optional<Task> candidate = arbiter_.candidate(mask_of(pass))) return held_by(*candidate);
+    out_of_focus = true;
+  }
+  if (held_by_limit() > 0) return WaitFor::Admission;
+  if (out_of_focus || held_by_order_ > 0) return WaitFor::Order;
+  return launched_pairs_ == tasks_.size() ? WaitFor::Device : WaitFor::Message;
+}
+
+WaitFor Dispatcher::order_waits_for() const {
+  if (cursor_ == order_.size()) return WaitFor::Device;
+  const Task& task = order_[cursor_];
+  const std::uint32_t position = tasks_.position(task.chunk);
+  if ((lanes_with_room() & mask_of(task.pass)) == 0) return WaitFor::Device;
+  if (task.pass == Pass::Forward) {
+    const std::uint32_t rank = policy_.hint().rank(task.pass, tasks_.index(task.chunk, task.microbatch));
+    return source(position) || waiting_[position].contains(rank) ? WaitFor::Admission : WaitFor::Message;
+  }
+  if (task.pass == Pass::WeightGrad) return WaitFor::Device;
+  for (const EdgeId edge : out_edges_[position]) {
+    if (!inbox_.has_arrived(edge, Direction::Gradient, task.microbatch)) return WaitFor::Message;
+  }
+  return WaitFor::Device;
+}
+
 std::string Dispatcher::waiting_report() const { return to_string(waiting()); }
 
 /// What the pair's next task lacks.

@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,11 +45,18 @@ RankRunner::RankRunner(const Pipeline& pipeline, const Workload& workload, const
   config.rules = settings_.rules;
   config.record_decisions = settings_.record_decisions;
   if (!settings_.recorders.empty()) config.recorder = settings_.recorders[parts_.stage];
+  if (!settings_.observers.empty()) config.observer = settings_.observers[parts_.stage];
   dispatcher_ = std::make_unique<Dispatcher>(pipeline_, config, std::move(policy),
                                              Seams{*observed_, *transport, parts_.agreement, clock_});
 }
 
 std::unique_ptr<Executor> RankRunner::make_device() const {
+  if (workload_.make_device) {
+    auto device = workload_.make_device(parts_.rank, parts_.stage, parts_.buffers.size(), parts_.wake);
+    if (device == nullptr)
+      throw ConfigError("workload", "makes no device for rank " + std::to_string(parts_.rank));
+    return device;
+  }
   if (workload_.stages.empty() && workload_.lockstep != nullptr) {
     return std::make_unique<LockstepExecutor>(clock_, *workload_.lockstep, workload_.task_time,
                                               settings_.depth, settings_.lead);
@@ -73,8 +81,13 @@ RankReport RankRunner::run(const Iteration& iteration) {
   report.started = clock_.now();
   last_progress_ = report.started;
   parts_.watch.progressed(report.started);
-  dispatcher_->begin(iteration);
-  dispatch(report);
+  try {
+    dispatcher_->begin(iteration);
+    dispatch(report);
+  } catch (...) {
+    if (Observer* observer = dispatcher_->config().observer) observer->stopped();
+    throw;
+  }
   report.ended = clock_.now();
   summarize(report);
   if (workload_.after_iteration) workload_.after_iteration(parts_.rank, iteration);
@@ -96,9 +109,10 @@ void RankRunner::dispatch(RankReport& report) {
     }
     const Time deadline = dispatcher_->next_deadline();
     // What has a time to come is not stuck, unless that is too far away to tell.
-    if (deadline < before + settings_.stall_timeout) parts_.watch.progressed(before);
+    if (deadline != kAnyTime && deadline < before + settings_.stall_timeout) parts_.watch.progressed(before);
     parts_.watch.idle(before);
-    idler.wait(std::min(deadline, before + kLongestSleep));
+    const Time next = deadline == kAnyTime ? before + settings_.poll_interval : deadline;
+    idler.wait(std::min(next, before + kLongestSleep));
   }
 }
 

@@ -148,14 +148,18 @@ ThreadedRun::ThreadedRun(const Pipeline& pipeline, const PolicyOf& policy_of, Wo
     throw ConfigError("stages", std::to_string(workload.stages.size()) + " given for " +
                                     std::to_string(pipeline.chunks()) + " chunks");
   }
-  if (workload.stages.empty() && !workload.task_time)
-    throw ConfigError("workload", "has neither stages nor task times");
+  if (workload.stages.empty() && !workload.task_time && !workload.make_device)
+    throw ConfigError("workload", "has neither stages nor task times nor a device of its own");
   if (!options.limits.empty() && options.limits.size() != pipeline.stages()) {
     throw ConfigError("limit", std::to_string(options.limits.size()) + " given for " +
                                    std::to_string(pipeline.stages()) + " stages");
   }
   if (!options.recorders.empty() && options.recorders.size() != pipeline.stages()) {
     throw ConfigError("recorders", std::to_string(options.recorders.size()) + " given for " +
+                                       std::to_string(pipeline.stages()) + " stages");
+  }
+  if (!options.observers.empty() && options.observers.size() != pipeline.stages()) {
+    throw ConfigError("observers", std::to_string(options.observers.size()) + " given for " +
                                        std::to_string(pipeline.stages()) + " stages");
   }
   shared_ = std::make_unique<Shared>(pipeline, std::move(workload), options);
