@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "sluice/clock.hpp"
@@ -88,7 +89,7 @@ class NullTransport final : public Transport {
   [[nodiscard]] Time next_deadline() const override { return kNever; }
 
  private:
-  static constexpr EdgeId kNoReply = ~EdgeId{0};
+  static constexpr EdgeId kNoReply = std::numeric_limits<EdgeId>::max();
 
   [[nodiscard]] std::size_t messages() const {
     return 4 * pipeline_.chunks_of(stage_).size() * pipeline_.microbatches();
