@@ -46,7 +46,7 @@ GraphCache::~GraphCache() = default;
 void GraphCache::enqueue(const Launch& launch, std::uint32_t place, const cuda::CompletionBoard& board,
                          cudaStream_t stream) {
   const std::uint32_t position = tasks_.position(launch.task.chunk);
-  const cuda::TaskBuffers buffers = buffers_of(position, launch.slot, launch.lane);
+  const cuda::TaskBuffers buffers = cuda::task_buffers(memory_, position, launch.slot, launch.lane);
   cuda::Stage& code = *code_[position];
   code.prepare_task(
       {options_.rank, launch.iteration, launch.task.microbatch, launch.slot, launch.forward_only},
@@ -74,15 +74,6 @@ void GraphCache::launch_graph(std::uint32_t index, const Launch& launch, cuda::S
   held.last_launch = ++launch_count_;
   ++statistics_.launches;
   set_written_shapes(held.written, launch.task.pass, slot);
-}
-
-cuda::TaskBuffers GraphCache::buffers_of(std::uint32_t position, Slot slot, Lane lane) {
-  if (slot >= memory_.slots())
-    throw Error(fmt::format("slot {} is not one of the {} that have memory", slot, memory_.slots()));
-  const std::size_t temporary_bytes = memory_.bytes().temporary;
-  if (temporary_bytes > 0 && memory_.temporary(lane) == nullptr)
-    throw Error("its lane is not one of those that have temporary memory");
-  return {memory_.at(position, slot), memory_.temporary(lane), temporary_bytes};
 }
 
 std::vector<std::uint32_t>& GraphCache::graphs_of(const CaptureKey& key) {

@@ -75,7 +75,8 @@ void GraphCache::capture_ahead(const CaptureKey& key, std::uint32_t place, cuda:
   const auto step = [&](const char* name, const auto& work) {
     return in_step(options_.rank, key, name, work);
   };
-  const cuda::TaskBuffers buffers = step("preparing", [&] { return buffers_of(position, key.slot, lane); });
+  const cuda::TaskBuffers buffers =
+      step("preparing", [&] { return cuda::task_buffers(memory_, position, key.slot, lane); });
   const RehearsedTask task{key,     lane,          *code_[position], buffers,
                            memory_, stream_.get(), options_.rank,    tasks_.microbatches()};
   std::optional<Rehearsal> rehearsal;
@@ -116,7 +117,7 @@ void GraphCache::verify(std::uint32_t index, const Rehearsal& rehearsal, cuda::C
 std::uint32_t GraphCache::capture(const CaptureKey& key, Lane lane, std::uint32_t place,
                                   const cuda::CompletionBoard& board) {
   const host::SteadyClock clock;
-  const cuda::TaskBuffers buffers = buffers_of(tasks_.position(key.chunk), key.slot, lane);
+  const cuda::TaskBuffers buffers = cuda::task_buffers(memory_, tasks_.position(key.chunk), key.slot, lane);
   CapturedTask task{key, lane, 0, selecting_shapes(key.pass, buffers.slot), {}, 0, {}, {}, false, {}};
   const Time began = clock.now();
   cuda::Graph graph = in_step(options_.rank, key, "capturing", [&] {

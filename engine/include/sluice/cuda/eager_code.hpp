@@ -30,6 +30,11 @@ class EagerCode final : public TaskCode {
   std::uint32_t rank_;
 };
 
+/// What a task of the chunk works on.
+/// @param position of the chunk among those of the stage
+/// @throws Error if the slot has no memory, or the lane no temporary memory
+[[nodiscard]] TaskBuffers task_buffers(SlotMemory& memory, std::uint32_t position, Slot slot, Lane lane);
+
 /// Enqueues the work of one pass: what a graph of it captures.
 void enqueue_pass(cuda::Stage& code, Pass pass, bool whole, const TaskBuffers& buffers, cudaStream_t stream);
 

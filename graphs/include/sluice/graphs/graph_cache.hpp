@@ -114,7 +114,6 @@ class GraphCache final : public cuda::TaskCode {
   };
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  [[nodiscard]] cuda::TaskBuffers buffers_of(std::uint32_t position, Slot slot, Lane lane);
   [[nodiscard]] Lane lane_of(Pass pass) const { return options_.lanes[static_cast<std::size_t>(pass)]; }
   [[nodiscard]] std::vector<std::uint32_t>& graphs_of(const CaptureKey& key);
   /// kNone if there is no graph for the shapes that the slot has now.
