@@ -64,6 +64,15 @@ bool listens(const Descriptor& socket, const sockaddr* address, socklen_t length
   return bind(socket.get(), address, length) == 0 && listen(socket.get(), backlog) == 0;
 }
 
+/// On all interfaces of IPv4.
+bool listens_everywhere(const Descriptor& socket, std::uint16_t port, int backlog) {
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_ANY);
+  any.sin_port = htons(port);
+  return socket.open() && listens(socket, reinterpret_cast<const sockaddr*>(&any), sizeof any, backlog);
+}
+
 Descriptor listen_everywhere(int backlog) {
   Descriptor both = open_socket(AF_INET6);
   if (both.open()) {
@@ -74,10 +83,7 @@ Descriptor listen_everywhere(int backlog) {
     if (listens(both, reinterpret_cast<const sockaddr*>(&any), sizeof any, backlog)) return both;
   }
   Descriptor only = open_socket(AF_INET);
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_addr.s_addr = htonl(INADDR_ANY);
-  if (only.open() && listens(only, reinterpret_cast<const sockaddr*>(&any), sizeof any, backlog)) return only;
+  if (listens_everywhere(only, 0, backlog)) return only;
   throw Error("no port to listen on: " + describe(errno));
 }
 
@@ -129,14 +135,7 @@ Listener listen_for(const std::string& host, int backlog) {
   return listener;
 }
 
-bool may_listen_on(std::uint16_t port) {
-  const Descriptor socket = open_socket(AF_INET);
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_addr.s_addr = htonl(INADDR_ANY);
-  any.sin_port = htons(port);
-  return socket.open() && listens(socket, reinterpret_cast<const sockaddr*>(&any), sizeof any, 1);
-}
+bool may_listen_on(std::uint16_t port) { return listens_everywhere(open_socket(AF_INET), port, 1); }
 
 Descriptor accept_from(const Descriptor& listener) {
   return Descriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
