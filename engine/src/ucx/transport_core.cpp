@@ -158,7 +158,7 @@ void TransportCore::post(Sending& sending, const host::Payload* payload) {
     param.op_attr_mask &= ~(UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMORY_TYPE);
     buffer = {};
   }
-  param.flags = sending.untaken ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+  param.flags = static_cast<std::uint32_t>(sending.untaken ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
   param.cb.send = &TransportCore::message_left;
   param.user_data = &sending;
   free_sendings_ = sending.next;
