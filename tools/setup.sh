@@ -10,6 +10,7 @@ set -euo pipefail
 
 sluice_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 sluice_torch_version=2.13.0
+sluice_nccl_version=2.30.7
 
 sluice_fail() {
   echo "setup: $*" >&2
@@ -119,5 +120,24 @@ sluice_install_torch() {
       "and name it with SLUICE_PYTHON=/path/to/python"
 }
 
+# NCCL's header, where there is a CUDA compiler to use it and it is not installed: a Python package has it.
+sluice_install_nccl() {
+  command -v nvcc >/dev/null || return 0
+  local header="nvidia/nccl/include/nccl.h" venv="$sluice_root/build/venv" file
+  for file in "${NCCL_HOME:-/usr}/include/nccl.h" /usr/include/nccl.h "${SLUICE_TORCH_CMAKE%/torch/share/cmake}/$header" \
+    "$venv"/lib/python3*/site-packages/"$header"; do
+    [[ ! -e "$file" ]] || return 0
+  done
+  echo "setup: installing NCCL's header (nvidia-nccl-cu13 $sluice_nccl_version, about 210 MB) into $venv"
+  local python
+  if [[ ! -x "$venv/bin/python" ]]; then
+    python="$(sluice_venv_python)" && "$python" -m venv "$venv" || true
+  fi
+  "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input --no-deps \
+    "nvidia-nccl-cu13==$sluice_nccl_version" ||
+    echo "setup: could not install it: what uses NCCL is not built" >&2
+}
+
 sluice_install_packages "$@"
 sluice_find_torch || sluice_install_torch
+[[ " $* " != *" tests "* ]] || sluice_install_nccl

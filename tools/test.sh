@@ -3,8 +3,8 @@
 #
 # usage: tools/test.sh [--full]
 #   (none)    every test that is not slow, in the release build
-#   --full    these, and the slow tests, the sanitizer builds, the fuzz targets, the format and lint checks, the
-#             micro-benchmarks
+#   --full    what takes longer: the slow tests, the micro-benchmarks, the format and lint checks, every test again
+#             in builds with sanitizers, the fuzz targets
 
 set -euo pipefail
 case "${1:-}" in
@@ -65,7 +65,6 @@ step "build release" build release -DSLUICE_TORCH=ON
 if ((failures > 0)); then
   exit 1
 fi
-step "tests" run_tests release --label-exclude slow
 if ((full)); then
   step "slow tests" run_tests release --label-regex '^slow$' --no-tests=ignore
   step "micro-benchmarks" microbench
@@ -74,6 +73,8 @@ if ((full)); then
   step "address and undefined behaviour" build_and_test asan
   step "data races" build_and_test tsan
   step "fuzzing" build_and_test fuzz
+else
+  step "tests" run_tests release --label-exclude slow
 fi
 
 echo

@@ -25,18 +25,28 @@ void enqueue_sum_of(const Tensors& terms, double* sum, cudaStream_t stream) {
 
 }  // namespace
 
-DeviceArithmeticStage::DeviceArithmeticStage(const Pipeline& pipeline, Chunk chunk)
+DeviceArithmeticStage::DeviceArithmeticStage(const Pipeline& pipeline, Chunk chunk, Work work)
     : chunk_(chunk),
       source_(pipeline.in_edges(chunk).empty()),
       sink_(pipeline.out_edges(chunk).empty()),
       host_weight_(0.9 + 0.1 * chunk),
-      state_{cuda::DeviceSpan{reinterpret_cast<std::byte*>(gradient()), sizeof(double), kDLFloat, 64}} {
+      state_{cuda::DeviceSpan{reinterpret_cast<std::byte*>(gradient()), sizeof(double), kDLFloat, 64}},
+      branches_(work == Work::Branched ? std::make_unique<ScalarBranches>() : nullptr) {
   enqueue_set(weight_on_device(), host_weight_, stream_.get());
   enqueue_set(gradient(), 0, stream_.get());
   cuda::check(cudaStreamSynchronize(stream_.get()), "setting the parameters");
 }
 
-cuda::ChunkMemory DeviceArithmeticStage::memory() const { return {sizeof(Saved), sizeof(double)}; }
+cuda::ChunkMemory DeviceArithmeticStage::memory() const {
+  return {sizeof(Saved), sizeof(double) + ScalarBranches::kBytes};
+}
+
+ScalarBranches::Numbers DeviceArithmeticStage::on_their_way(const ScalarBranches::Numbers& numbers,
+                                                            const cuda::TaskBuffers& buffers,
+                                                            cudaStream_t stream) const {
+  if (branches_ == nullptr) return numbers;
+  return branches_->enqueue(numbers, reinterpret_cast<double*>(buffers.temporary) + 1, stream);
+}
 
 void DeviceArithmeticStage::prepare_task(const host::TaskContext& context, Pass pass,
                                          const cuda::TaskBuffers& buffers, cudaStream_t stream) {
@@ -49,7 +59,9 @@ void DeviceArithmeticStage::prepare_task(const host::TaskContext& context, Pass 
 void DeviceArithmeticStage::forward(const cuda::TaskBuffers& buffers, cudaStream_t stream) {
   Saved* const kept = saved(buffers);
   if (!source_) enqueue_sum_of(buffers.slot.inputs, &kept->input, stream);
-  enqueue_product(&kept->output, weight_on_device(), &kept->input, stream);
+  const auto [input, weight, unused] =
+      on_their_way({&kept->input, weight_on_device(), weight_on_device()}, buffers, stream);
+  enqueue_product(&kept->output, weight, input, stream);
   for (const auto& output : buffers.slot.outputs)
     copy(scalar(output), &kept->output, cudaMemcpyDeviceToDevice, stream);
 }
@@ -61,14 +73,19 @@ void DeviceArithmeticStage::backward(const cuda::TaskBuffers& buffers, bool whol
   } else {
     enqueue_sum_of(buffers.slot.output_grads, &kept->output_grad, stream);
   }
+  const auto [output_grad, weight, unused] =
+      on_their_way({&kept->output_grad, weight_on_device(), weight_on_device()}, buffers, stream);
   for (const auto& input_grad : buffers.slot.input_grads)
-    enqueue_product(scalar(input_grad), weight_on_device(), &kept->output_grad, stream);
+    enqueue_product(scalar(input_grad), weight, output_grad, stream);
   if (whole) weight_grad(buffers, stream);
 }
 
 void DeviceArithmeticStage::weight_grad(const cuda::TaskBuffers& buffers, cudaStream_t stream) {
   auto* const product = reinterpret_cast<double*>(buffers.temporary);
-  enqueue_product(product, &saved(buffers)->output_grad, &saved(buffers)->input, stream);
+  const Saved* const kept = saved(buffers);
+  const auto [output_grad, input, unused] =
+      on_their_way({&kept->output_grad, &kept->input, &kept->input}, buffers, stream);
+  enqueue_product(product, output_grad, input, stream);
   enqueue_sum(gradient(), product, stream);
 }
 

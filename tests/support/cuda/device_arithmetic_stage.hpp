@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "cuda/scalar_branches.hpp"
 #include "sluice/cuda/handles.hpp"
 #include "sluice/cuda/memory.hpp"
 #include "sluice/cuda/stage.hpp"
@@ -15,8 +17,14 @@ namespace sluice::test {
 /// ArithmeticStage on a device: computes the same doubles, to the last bit.
 class DeviceArithmeticStage final : public cuda::Stage {
  public:
+  /// The work of a pass.
+  enum class Work {
+    Straight,  ///< a few kernels in a row
+    Branched,  ///< more than twenty operations in three branches
+  };
+
   /// On the calling thread's device.
-  DeviceArithmeticStage(const Pipeline& pipeline, Chunk chunk);
+  DeviceArithmeticStage(const Pipeline& pipeline, Chunk chunk, Work work = Work::Straight);
 
   [[nodiscard]] cuda::ChunkMemory memory() const override;
   [[nodiscard]] std::span<const cuda::DeviceSpan> state() const override { return state_; }
@@ -39,6 +47,10 @@ class DeviceArithmeticStage final : public cuda::Stage {
     double output_grad;
   };
 
+  /// The same numbers, where the work of a pass shall find them.
+  [[nodiscard]] ScalarBranches::Numbers on_their_way(const ScalarBranches::Numbers& numbers,
+                                                     const cuda::TaskBuffers& buffers,
+                                                     cudaStream_t stream) const;
   [[nodiscard]] double* weight_on_device() const noexcept {
     return reinterpret_cast<double*>(parameters_.data());
   }
@@ -55,6 +67,8 @@ class DeviceArithmeticStage final : public cuda::Stage {
   /// The weight, then its gradient.
   cuda::DeviceMemory parameters_{2 * sizeof(double), "a weight and its gradient"};
   std::array<cuda::DeviceSpan, 1> state_;
+  /// Null for straight work.
+  std::unique_ptr<ScalarBranches> branches_;
 };
 
 /// What every edge of such stages carries: one double.
