@@ -32,6 +32,10 @@ if(SLUICE_HAVE_TORCH)
   install(TARGETS sluice_torch EXPORT SluiceTorchTargets)
   install(EXPORT SluiceTorchTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
 endif()
+if(SLUICE_TORCH_LINKS_CUDA)
+  install(TARGETS sluice_torch_stages sluice_torch_cuda EXPORT SluiceTorchCudaTargets)
+  install(EXPORT SluiceTorchCudaTargets NAMESPACE Sluice:: DESTINATION ${package_folder})
+endif()
 
 # What `sluice train` learns when it is given no text.
 file(GLOB pages CONFIGURE_DEPENDS README.md docs/*.md)

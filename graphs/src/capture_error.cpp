@@ -43,6 +43,8 @@ CaptureError::CaptureError(std::uint32_t rank, const CaptureKey& key, const std:
                         advice(code) == nullptr ? "" : "; ", advice(code) == nullptr ? "" : advice(code))),
       rank_(rank),
       key_(key),
-      code_(code) {}
+      code_(code),
+      step_(step),
+      cause_(cause) {}
 
 }  // namespace sluice::graphs

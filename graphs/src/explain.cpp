@@ -127,9 +127,7 @@ std::string explain(const Manifest& manifest, std::optional<std::uint64_t> memor
   fmt::format_to(text, "\ncaptured in {:.1f} ms, instantiated in {:.1f} ms\n", milliseconds(sums.capture),
                  milliseconds(sums.instantiate));
   add_table(manifest, cost, text);
-  explanation +=
-      "launch: the host's time, an estimate from NVIDIA's figures for a straight line of nodes and for "
-      "others\n";
+  fmt::format_to(text, "launch: the host's time, an estimate {}\n", cost.source);
   if (sums.not_deterministic > 0)
     fmt::format_to(text, "{} graphs have kernels whose runs differ from each other\n",
                    sums.not_deterministic);

@@ -52,8 +52,9 @@ void GraphCache::enqueue(const Launch& launch, std::uint32_t place, const cuda::
       {options_.rank, launch.iteration, launch.task.microbatch, launch.slot, launch.forward_only},
       launch.task.pass, buffers, stream);
   const CaptureKey key{launch.task.chunk, launch.task.pass, launch.whole, launch.slot};
-  std::uint32_t index = find(key, launch.lane, buffers.slot);
-  if (index == kNone && options_.capture_unseen && make_room())
+  const cuda::Replay replay = code.replay(launch.task.pass, launch.whole, buffers);
+  std::uint32_t index = replay == cuda::Replay::Held ? find(key, launch.lane, buffers.slot) : kNone;
+  if (index == kNone && replay != cuda::Replay::ByCalls && options_.capture_unseen && make_room())
     index = capture(key, launch.lane, place, board);
   if (index != kNone && held_[index].place == place && held_[index].board == &board)
     return launch_graph(index, launch, buffers.slot, stream);

@@ -97,18 +97,25 @@ void GraphCache::capture_ahead(const CaptureKey& key, std::uint32_t place, cuda:
       forget(index);
       throw;
     }
+  } else if (code_[position]->saves_outside_slot()) {
+    // The other passes are warmed up with what it leaves.
+    step("running", [&] {
+      replay(held_[index], board);
+      cuda::check(cudaStreamSynchronize(stream_.get()), "waiting for the graph");
+    });
   }
+}
+
+void GraphCache::replay(const Held& held, cuda::CompletionBoard& board) const {
+  cuda::check(cudaGraphLaunch(held.exec.get(), stream_.get()), "launching the graph");
+  board.launched(held.place);
 }
 
 void GraphCache::verify(std::uint32_t index, const Rehearsal& rehearsal, cuda::CompletionBoard& board) {
   const Held& held = held_[index];
   CapturedTask& task = captured_[index];
   const GraphMemoryMeter meter(task.nodes.allocations > 0);
-  const auto replay = [&] {
-    cuda::check(cudaGraphLaunch(held.exec.get(), stream_.get()), "launching the graph");
-    board.launched(held.place);
-  };
-  task.verification = rehearsal.verify(replay, options_.tolerance);
+  task.verification = rehearsal.verify([&] { replay(held, board); }, options_.tolerance);
   if (!board.ended(held.place)) throw Error("its end does not show on the completion board");
   task.verified = true;
   task.graph_bytes = meter.highest();

@@ -140,7 +140,9 @@ host::TaskContext Rehearsal::other_context() const {
     other.microbatch = microbatch;
     task_.code.prepare_task(other, task_.key.pass, task_.buffers, task_.stream);
     cuda::check(cudaStreamSynchronize(task_.stream), "waiting for prepare_task");
-    if (selected(shapes, task_.key.pass, task_.buffers.slot)) return other;
+    const bool replayed =
+        task_.code.replay(task_.key.pass, task_.key.whole, task_.buffers) == cuda::Replay::Held;
+    if (replayed && selected(shapes, task_.key.pass, task_.buffers.slot)) return other;
   }
   return context_;
 }

@@ -6,13 +6,17 @@
 #include <ctime>
 
 #include "cuda/ended_code.hpp"
+#include "ended_graphs.hpp"
 #include "null_seams.hpp"
 #include "scale.hpp"
+#include "sluice/cuda/device.hpp"
 #include "sluice/dispatcher.hpp"
 #include "sluice/host/steady_clock.hpp"
 
 namespace sluice::microbench {
 namespace {
+
+constexpr StageId kMiddle = 1;
 
 struct Method {
   const char* hint;
@@ -29,22 +33,15 @@ std::chrono::nanoseconds processor_time() {
 }
 
 /// Whole iterations of a stage in the middle of a pipeline, with neighbours that take no time and tasks
-/// without work: `ns_per_task` is what the dispatcher and the executor do for a task, from a completion in to
-/// the next launch out, without what the runtime takes to launch it; `cpu_ns_per_task` is the same in
-/// processor time, which says more where the machine has other things to do.
-void dispatch(benchmark::State& state, const Method& method) {
-  const Pipeline pipeline = Pipeline::chain(3, static_cast<Microbatch>(state.range(0)), method.split);
-  DispatcherConfig config;
-  config.rank = config.stage = 1;
+/// without work: `ns_per_task` is what the dispatcher, the executor and the code do for a task, from a
+/// completion in to the next launch out, without what the runtime takes to launch it; `cpu_ns_per_task` is
+/// the same in processor time, which says more where the machine has other things to do.
+void measure(benchmark::State& state, const Pipeline& pipeline, cuda::CudaExecutor& executor,
+             const DispatcherConfig& config, const Method& method) {
   const host::SteadyClock clock;
-  test::EndedCode code;
-  cuda::CudaExecutor::Options options;
-  options.depth = method.depth;
-  options.lead = method.lead;
-  cuda::CudaExecutor executor(clock, pipeline, 1, config.limit, code, options);
-  test::NullTransport transport(pipeline, 1);
+  test::NullTransport transport(pipeline, kMiddle);
   SingleRank agreement;
-  Dispatcher dispatcher(pipeline, config, Policy::readiness(Hint::named(method.hint, pipeline, 1)),
+  Dispatcher dispatcher(pipeline, config, Policy::readiness(Hint::named(method.hint, pipeline, kMiddle)),
                         {executor, transport, agreement, clock});
   Iteration iteration;
   std::chrono::nanoseconds spent{0};
@@ -67,12 +64,56 @@ void dispatch(benchmark::State& state, const Method& method) {
   state.counters["cpu_ns_per_task"] = static_cast<double>(computed.count()) / tasks;
 }
 
+DispatcherConfig config_of_middle() {
+  DispatcherConfig config;
+  config.rank = config.stage = kMiddle;
+  return config;
+}
+
+Pipeline pipeline_of(const benchmark::State& state, const Method& method) {
+  return Pipeline::chain(3, static_cast<Microbatch>(state.range(0)), method.split);
+}
+
+cuda::CudaExecutor::Options options_of(const Method& method) {
+  cuda::CudaExecutor::Options options;
+  options.depth = method.depth;
+  options.lead = method.lead;
+  return options;
+}
+
+/// Without the code of the tasks.
+void dispatch(benchmark::State& state, const Method& method) {
+  const Pipeline pipeline = pipeline_of(state, method);
+  const DispatcherConfig config = config_of_middle();
+  const host::SteadyClock clock;
+  test::EndedCode code;
+  cuda::CudaExecutor executor(clock, pipeline, kMiddle, config.limit, code, options_of(method));
+  measure(state, pipeline, executor, config, method);
+}
+
+/// With the cache of captured graphs, of which one belongs to each pass and slot.
+void dispatch_graphs(benchmark::State& state, const Method& method) {
+  cuda::use_device(0);
+  const Pipeline pipeline = pipeline_of(state, method);
+  const DispatcherConfig config = config_of_middle();
+  const host::SteadyClock clock;
+  test::EndedGraphs code(pipeline, kMiddle, config.limit);
+  cuda::CudaExecutor executor(clock, pipeline, kMiddle, config.limit, code, options_of(method));
+  code.capture(executor.board(), [&](const Launch& launch) { return executor.place_of(launch); });
+  measure(state, pipeline, executor, config, method);
+  if (code.statistics().eager > 0) state.SkipWithError("tasks ran call by call");
+}
+
 BENCHMARK_CAPTURE(dispatch, bf, Method{"bf", false, 1})->Apply(for_each_scale)->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, bf_ahead, Method{"bf", false, 2})->Apply(for_each_scale)->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, bf_lead, Method{"bf", false, 2, std::chrono::microseconds(20)})
     ->Apply(for_each_scale)
     ->UseManualTime();
 BENCHMARK_CAPTURE(dispatch, bfw, Method{"bfw", true, 1})->Apply(for_each_scale)->UseManualTime();
+
+BENCHMARK_CAPTURE(dispatch_graphs, bf, Method{"bf", false, 1})->Apply(for_each_scale)->UseManualTime();
+BENCHMARK_CAPTURE(dispatch_graphs, bf_ahead, Method{"bf", false, 2})->Apply(for_each_scale)->UseManualTime();
+BENCHMARK_CAPTURE(dispatch_graphs, bfw, Method{"bfw", true, 1})->Apply(for_each_scale)->UseManualTime();
 
 }  // namespace
 }  // namespace sluice::microbench

@@ -83,7 +83,7 @@ std::uint64_t AddressSpace::device_bytes(int device) const {
   const std::shared_lock lock(mutex_);
   std::uint64_t bytes = 0;
   for (const auto& [address, memory] : by_address_) {
-    const bool own = memory->kind() == MemoryKind::Device || memory->kind() == MemoryKind::Graph;
+    const bool own = among(memory->kind(), {MemoryKind::Device, MemoryKind::Graph, MemoryKind::Nccl});
     if (own && memory->live() && memory->device_index() == device) bytes += memory->size();
   }
   return bytes;

@@ -15,6 +15,7 @@ enum class MemoryKind {
   Peer,        ///< another process's, opened here
   Host,        ///< pinned
   Registered,  ///< the program's own, pinned later
+  Nccl,        ///< ncclMemAlloc's: the runtime neither frees nor exports it
 };
 
 /// A piece of memory the runtime knows.

@@ -31,7 +31,8 @@ __attribute__((weak)) void fakecuda_driver_version(int version);
 __attribute__((weak)) void fakecuda_allow_peers(bool allowed);
 
 /// What exists and was not destroyed: "allocations", "host allocations", "streams", "events", "graphs",
-/// "executable graphs", "opened handles". 0 for any other word.
+/// "executable graphs", "opened handles", and of the fake NCCL "communicators" and "windows". 0 for any
+/// other word.
 __attribute__((weak)) std::size_t fakecuda_live(const char* kind);
 /// As `fakecuda_live("allocations")`.
 __attribute__((weak)) std::size_t fakecuda_live_allocations();

@@ -12,6 +12,7 @@
 #include "controls.hpp"
 #include "device.hpp"
 #include "graph_exec.hpp"
+#include "live_count.hpp"
 #include "settings.hpp"
 
 namespace fakecuda {
@@ -197,12 +198,14 @@ std::size_t fakecuda_live(const char* kind) {
   const Hidden hidden;
   const std::string_view word(kind);
   const auto& space = AddressSpace::instance();
-  if (word == "allocations") return space.count({MemoryKind::Device, MemoryKind::Graph});
+  if (word == "allocations") {
+    return space.count({MemoryKind::Device, MemoryKind::Graph, MemoryKind::Nccl});
+  }
   if (word == "host allocations") return space.count({MemoryKind::Host, MemoryKind::Registered});
   if (word == "opened handles") return space.count({MemoryKind::Peer});
   if (word == "streams") return streams().size();
   if (word == "events") return events().size();
   if (word == "graphs") return graphs().size();
   if (word == "executable graphs") return graph_execs().size();
-  return 0;
+  return counted_live(word);
 }

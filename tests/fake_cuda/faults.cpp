@@ -1,8 +1,10 @@
 #include "faults.hpp"
 
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 
 #include "controls.hpp"
@@ -22,8 +24,28 @@ struct Plan {
   std::atomic<bool> any{false};
 };
 
+/// `function:nth:code`, separated by commas.
+void read_setting(Plan& plan) {
+  const char* const setting = std::getenv("FAKECUDA_FAIL");
+  std::istringstream items(setting != nullptr ? setting : "");
+  std::string function;
+  while (std::getline(items, function, ':')) {
+    std::string calls;
+    std::string code;
+    std::getline(items, calls, ':');
+    std::getline(items, code, ',');
+    plan.by_function[function] = {std::atoi(calls.c_str()),
+                                  static_cast<cudaError_t>(std::atoi(code.c_str()))};
+    plan.any.store(true);
+  }
+}
+
 Plan& plan() {
-  static auto& value = *new Plan;
+  static Plan& value = [&]() -> Plan& {
+    auto& made = *new Plan;
+    read_setting(made);
+    return made;
+  }();
   return value;
 }
 

@@ -2,6 +2,7 @@
 
 #include "call.hpp"
 #include "capture.hpp"
+#include "device.hpp"
 #include "report.hpp"
 
 namespace fakecuda {
@@ -32,7 +33,7 @@ cudaError_t release(const char* function, void* address, MemoryKind kind) {
   }
   if (memory->in_use())
     report(std::string(function) + " of " + memory->name() + " that enqueued work still uses");
-  for (const auto& stream : streams().all()) wait_for_device(stream->device());
+  wait_for_device(current_device());
   memory->end();
   return cudaSuccess;
 }

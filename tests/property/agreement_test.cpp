@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "attempt_checks.hpp"
 #include "hand_group.hpp"
 #include "run_checks.hpp"
 #include "scenario.hpp"
@@ -122,79 +122,16 @@ TEST_P(AnyGroup, ThousandsOfFixedSeedsRunOneSequenceAndEnd) {
   EXPECT_GT(differed, kScenarios) << "the arrivals are skewed too little to tell the forms apart";
 }
 
-/// What one member may run, and what it has room for.
-struct Snapshot {
-  std::set<Task> runnable;
-  PassMask allowed = kAllPasses;
-};
-
-std::vector<Snapshot> draw_snapshots(const Draw& draw, const StageTasks& tasks, std::uint32_t members) {
-  std::vector<Snapshot> snapshots(members);
-  const std::uint32_t density = draw(1, 9);
-  for (Snapshot& snapshot : snapshots) {
-    for (std::uint32_t at = 0; at < tasks.size() * kPasses; ++at) {
-      if (draw(0, 9) < density)
-        snapshot.runnable.insert(tasks.task(static_cast<Pass>(at / tasks.size()), at % tasks.size()));
-    }
-    if (draw(0, 1) == 1) snapshot.allowed = static_cast<PassMask>(draw(1, kAllPasses));
-  }
-  return snapshots;
-}
-
-bool share_an_allowed_task(const std::vector<Snapshot>& snapshots) {
-  return std::any_of(snapshots[0].runnable.begin(), snapshots[0].runnable.end(), [&](const Task& task) {
-    return std::all_of(snapshots.begin(), snapshots.end(), [&](const Snapshot& each) {
-      return each.runnable.contains(task) && (each.allowed & mask_of(task.pass)) != 0;
-    });
-  });
-}
-
-/// Attempt by attempt: whatever the members have, an attempt decides if they share an allowed task, and only
-/// then; all the same, one that all may run.
-void check_attempts(Form form, const Draw& draw) {
-  constexpr std::uint32_t kAttempts = 8;
-  HandGroup group(form, draw(1, 4));
-  group.begin();
-  std::vector<std::set<Task>> announced(group.members());
-  std::set<Task> over;
-  for (std::uint32_t attempt = 0; attempt < kAttempts; ++attempt) {
-    std::vector<Snapshot> snapshots = draw_snapshots(draw, group.tasks, group.members());
-    for (std::uint32_t member = 0; member < group.members(); ++member) {
-      std::set<Task>& now = snapshots[member].runnable;
-      for (const Task& task : over) now.erase(task);
-      for (const Task& task : announced[member]) {
-        if (!now.contains(task)) group.runnable(member, task, false);
-      }
-      for (const Task& task : now) {
-        if (!announced[member].contains(task)) group.runnable(member, task);
-      }
-      announced[member] = now;
-    }
-    std::vector<std::optional<Task>> decisions(group.members());
-    for (int round = 0; round < 6; ++round) {
-      // The leader last: what a member has asked with before stands until it says otherwise.
-      for (std::uint32_t member = group.members(); member-- > 0;) {
-        if (!decisions[member]) decisions[member] = group.poll(member, snapshots[member].allowed);
-      }
-    }
-    RC_ASSERT(decisions[0].has_value() == share_an_allowed_task(snapshots));
-    for (std::uint32_t member = 0; member < group.members(); ++member) {
-      RC_ASSERT(decisions[member] == decisions[0]);
-      if (!decisions[0]) continue;
-      RC_ASSERT(snapshots[member].runnable.contains(*decisions[0]));
-      RC_ASSERT((snapshots[member].allowed & mask_of(decisions[0]->pass)) != 0);
-      announced[member].erase(*decisions[0]);
-    }
-    if (decisions[0]) over.insert(*decisions[0]);
-  }
+MakeHandGroup hand_group_of(Form form) {
+  return [form](std::uint32_t members) { return std::make_unique<HandGroup>(form, members); };
 }
 
 RC_GTEST_PROP(CommonCandidate, TheLeaderDecidesWhereverATaskIsShared, ()) {
-  check_attempts(Form::Leader, rapidcheck_draw());
+  check_attempts(rapidcheck_draw(), hand_group_of(Form::Leader));
 }
 
 RC_GTEST_PROP(CommonCandidate, AnAttemptDecidesIfItsSnapshotsShareATask, ()) {
-  check_attempts(Form::Bitmap, rapidcheck_draw());
+  check_attempts(rapidcheck_draw(), hand_group_of(Form::Bitmap));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,7 +19,12 @@ class HandGroup {
  public:
   static constexpr Microbatch kMicrobatches = 8;
 
+  /// Makes the members' agreements, over the group's channels and clock.
+  using Make = std::function<std::vector<std::unique_ptr<Agreement>>(HandGroup&)>;
+
   HandGroup(agree::Form form, std::uint32_t members, Pipeline of = Pipeline::chain(2, kMicrobatches, true));
+  HandGroup(const agree::ChannelNeeds& needs, std::uint32_t members, const Make& make,
+            Pipeline of = Pipeline::chain(2, kMicrobatches, true));
 
   [[nodiscard]] std::uint32_t members() const { return static_cast<std::uint32_t>(agreements.size()); }
   /// One rank begins an iteration, or all.
@@ -29,9 +35,14 @@ class HandGroup {
 
   /// What a decision gives is launched: it leaves the rank's arbiter.
   std::optional<Task> poll(std::uint32_t member, PassMask allowed = kAllPasses);
-  /// Polls all ranks in turn until each has a decision, or none comes in a few rounds.
+  /// Polls all ranks in turn until each has a decision, or none comes in a few rounds after what is under way
+  /// has ended.
   /// @return by member
   std::vector<std::optional<Task>> poll_all(PassMask allowed = kAllPasses);
+  /// @param allowed by member
+  std::vector<std::optional<Task>> poll_all(const std::vector<PassMask>& allowed, bool last_first);
+  /// A member waits for something that nobody tells of.
+  [[nodiscard]] bool under_way() const;
 
   Pipeline pipeline;
   StageTasks tasks{pipeline, 0};

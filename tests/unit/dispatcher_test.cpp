@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <span>
 #include <string>
 
 #include "hand_rank.hpp"
+#include "null_seams.hpp"
 #include "sluice/error.hpp"
 
 namespace sluice::test {
@@ -340,6 +343,36 @@ TEST(WaitingReport, SaysWhatIsAwaitedAndFromWhom) {
   Middle rank(8, false, 1);
   EXPECT_THAT(rank.dispatcher.waiting_report(),
               HasSubstr("chunk 1, microbatch 0: waits for gradients from stage 2 (chunk 2)"));
+}
+
+/// Decides nothing, and is to be looked at by a certain time.
+class DueAgreement final : public Agreement {
+ public:
+  explicit DueAgreement(Time due) : due_(due) {}
+  void begin(const Iteration& /*iteration*/, const Arbiter& /*arbiter*/) override {}
+  void announce(std::span<const RunnableChange> /*changes*/) override {}
+  [[nodiscard]] std::optional<Task> poll(const Arbiter& /*arbiter*/, PassMask /*allowed*/) override {
+    return std::nullopt;
+  }
+  [[nodiscard]] Time next_deadline() const override { return due_; }
+
+ private:
+  Time due_;
+};
+
+TEST(Deadline, ComesWithTheAgreementsToo) {
+  const Pipeline pipeline = Pipeline::chain(3, 2);
+  for (const Time due : {kAnyTime, Time{7}, kNever}) {
+    NullExecutor executor;
+    NullTransport transport(pipeline, kMiddle);
+    DueAgreement agreement(due);
+    const StoppedClock clock;
+    Dispatcher dispatcher(pipeline, stage_config(kMiddle, 2),
+                          Policy::readiness(Hint::named("bf", pipeline, kMiddle)),
+                          {executor, transport, agreement, clock});
+    dispatcher.begin({});
+    EXPECT_EQ(dispatcher.next_deadline(), due);
+  }
 }
 
 }  // namespace

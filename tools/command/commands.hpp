@@ -16,7 +16,7 @@ void add_simulate(CLI::App& app);
 void add_trace(CLI::App& app);
 /// Adds the subcommand `schedule` to the command line.
 void add_schedule(CLI::App& app);
-/// Adds the subcommand `capture` to the command line; there only with LibTorch.
+/// Adds the subcommand `capture` to the command line. What this build lacks for a part of it, it says.
 void add_capture(CLI::App& app);
 /// Adds the subcommand `reproduce` to the command line.
 void add_reproduce(CLI::App& app);

@@ -129,6 +129,7 @@ void add_reproduce(CLI::App& app) {
   command->add_option("--threads", options->threads, "Threads, 0 for one a core; results do not depend on it")
       ->capture_default_str();
   command->add_option("--scenarios", options->scenarios, "Folder with hint_grid.toml and paper/*.toml")
+      ->envname("SLUICE_SCENARIOS")
       ->capture_default_str();
   command->add_option("--json", options->output.json, "Write all figures to this file");
   command->footer(

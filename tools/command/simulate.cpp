@@ -6,7 +6,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,10 +14,9 @@
 #include "option/toml_config.hpp"
 #include "report/progress_bar.hpp"
 #include "report/results.hpp"
-#include "run/run_statistics.hpp"
+#include "run/last_draw.hpp"
 #include "run/simulation.hpp"
 #include "run/speed_up.hpp"
-#include "sluice/trace/run_builder.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -72,69 +70,6 @@ void print_agreements(const std::vector<SimulatedMethod>& methods) {
   }
 }
 
-/// Timelines, decision logs and recordings of the last seed, as far as they were asked for.
-class LastDraw {
- public:
-  LastDraw(const Simulation& simulation, const OutputOptions& output)
-      : simulation_(simulation),
-        timelines_wanted_(!output.timeline.empty() || !output.trace.empty()),
-        decisions_wanted_(!output.decisions.empty()),
-        recordings_wanted_(!output.record.empty()),
-        timelines_(simulation.methods.size()),
-        decisions_(simulation.methods.size()) {
-    if (!recordings_wanted_) return;
-    for (const Method& method : simulation.methods) {
-      const MethodSettings& settings = method.settings();
-      recordings_.push_back(std::make_unique<trace::RunBuilder>(trace::RecordedRun{
-          method.name(), method.pipeline(), settings.limits, settings.rules, simulation.scenario.depth}));
-    }
-  }
-
-  [[nodiscard]] bool wanted() const { return timelines_wanted_ || decisions_wanted_ || recordings_wanted_; }
-  [[nodiscard]] std::vector<Recorder*> recorders(std::size_t number) const {
-    return recordings_wanted_ ? recordings_[number]->recorders() : std::vector<Recorder*>{};
-  }
-
-  void keep(std::size_t number, const sim::World& world) {
-    const Method& method = simulation_.methods[number];
-    const std::uint32_t stages = method.pipeline().stages();
-    if (timelines_wanted_)
-      timelines_[number] = {method.name(), stages, spans_of(world, stages, simulation_.seeds)};
-    if (recordings_wanted_) keep_recording(number, world, stages);
-    if (!decisions_wanted_) return;
-    nlohmann::json by_stage = nlohmann::json::array();
-    for (StageId stage = 0; stage < stages; ++stage) {
-      nlohmann::json log = nlohmann::json::array();
-      for (const Decision& decision : world.dispatcher(stage).log().decisions())
-        log.push_back(tools::to_json(decision));
-      by_stage.push_back(std::move(log));
-    }
-    decisions_[number] = {{"method", method.name()}, {"stages", std::move(by_stage)}};
-  }
-
-  void move_to(Results& results) {
-    if (timelines_wanted_) results.timelines = std::move(timelines_);
-    results.decisions = std::move(decisions_);
-    for (const auto& recording : recordings_) results.recorded.push_back(recording->run());
-  }
-
- private:
-  void keep_recording(std::size_t number, const sim::World& world, std::uint32_t stages) {
-    std::vector<std::span<const Decision>> logs;
-    for (StageId stage = 0; stage < stages; ++stage)
-      logs.push_back(world.dispatcher(stage).log().decisions());
-    recordings_[number]->keep({simulation_.seeds, IterationKind::Training}, logs);
-  }
-
-  const Simulation& simulation_;
-  bool timelines_wanted_;
-  bool decisions_wanted_;
-  bool recordings_wanted_;
-  std::vector<trace::MethodTimeline> timelines_;
-  std::vector<nlohmann::json> decisions_;
-  std::vector<std::unique_ptr<trace::RunBuilder>> recordings_;
-};
-
 std::vector<SimulatedMethod> run(const Simulation& simulation, unsigned threads, LastDraw& last) {
   SimulationSettings settings;
   settings.seeds = simulation.seeds;
@@ -146,10 +81,7 @@ std::vector<SimulatedMethod> run(const Simulation& simulation, unsigned threads,
     if (!bar) bar.emplace("simulation", all);
     bar->show(done, "");
   };
-  if (last.wanted()) {
-    settings.inspect = [&](std::size_t method, const sim::World& world) { last.keep(method, world); };
-    settings.recorders = [&](std::size_t method) { return last.recorders(method); };
-  }
+  last.watch(settings);
   return simulate_methods(simulation.scenario, simulation.methods, settings);
 }
 
@@ -164,7 +96,11 @@ std::vector<std::uint64_t> memory_of(const SimulateOptions& options, const Metho
 void run_simulate(SimulateOptions& options, CLI::App& command) {
   if (!options.config.empty()) apply_toml(command, options.config);
   const Simulation simulation = prepare(options, command);
-  LastDraw last(simulation, options.output);
+  const OutputOptions& output = options.output;
+  LastDraw last(simulation.scenario, simulation.methods, simulation.seeds,
+                {.timelines = !output.timeline.empty() || !output.trace.empty(),
+                 .decisions = !output.decisions.empty(),
+                 .recordings = !output.record.empty()});
   const std::vector<SimulatedMethod> methods = run(simulation, options.threads, last);
   print_table(methods);
   print_agreements(methods);
@@ -181,8 +117,10 @@ void run_simulate(SimulateOptions& options, CLI::App& command) {
     if (!memory.empty()) rows.back()["peak_memory_bytes"] = memory;
   }
   results.summary = {{"config", simulation.config}, {"methods", std::move(rows)}};
-  last.move_to(results);
-  write_results(options.output, results);
+  results.timelines = last.timelines();
+  results.decisions = last.decisions();
+  results.recorded = last.recordings();
+  write_results(output, results);
 }
 
 }  // namespace

@@ -3,72 +3,24 @@
 #include <nlohmann/json.hpp>
 
 #include <memory>
-#include <numeric>
-#include <optional>
 #include <string>
 
 #include "command/trace_commands.hpp"
 #include "option/options.hpp"
 #include "option/trace_input.hpp"
 #include "report/trace_report.hpp"
-#include "sluice/error.hpp"
+#include "report/trace_summary.hpp"
 #include "sluice/trace/run_summary.hpp"
-#include "sluice/trace/stage_time.hpp"
 
 namespace sluice::tools {
 namespace {
-
-using nlohmann::json;
 
 struct SummaryOptions {
   std::string file;
   std::string json;
 };
 
-struct Summary {
-  const trace::RecordedRun& run;
-  std::vector<trace::StageTime> stages;
-  trace::StartOverhead overhead;
-  trace::Distribution noticing;
-  std::vector<trace::EdgeSummary> edges;
-  std::vector<std::uint64_t> reordered;
-};
-
-json to_json(const trace::Distribution& distribution) {
-  return {{"count", distribution.count},
-          {"mean_s", distribution.mean_s},
-          {"p50_s", distribution.p50_s},
-          {"p95_s", distribution.p95_s},
-          {"max_s", distribution.max_s}};
-}
-
-json to_json(const Summary& summary) {
-  const Pipeline& pipeline = summary.run.pipeline;
-  json stages = json::array();
-  for (std::size_t i = 0; i < summary.stages.size(); ++i) {
-    stages.push_back(parts_json(summary.stages[i], pipeline));
-    stages.back()["reordered"] = summary.reordered[i];
-  }
-  json edges = json::array();
-  for (const trace::EdgeSummary& each : summary.edges) {
-    edges.push_back({{"edge", each.edge},
-                     {"name", trace::edge_name(pipeline, each.edge, each.direction)},
-                     {"time", to_json(each.time)},
-                     {"held", to_json(each.held)}});
-  }
-  return {{"method", summary.run.method},
-          {"iterations", summary.run.iterations.size()},
-          {"total_s", total_seconds(summary.run)},
-          {"lost_events", summary.run.lost},
-          {"per_stage", stages},
-          {"start_overhead",
-           {{"bound_by_stage", to_json(summary.overhead.bound_by_stage)},
-            {"bound_by_message", to_json(summary.overhead.bound_by_message)}}},
-          {"noticing", to_json(summary.noticing)},
-          {"edges", edges}};
-}
-
-void print_stages(const Summary& summary) {
+void print_stages(const TraceSummary& summary) {
   fmt::print("{:>5}  {:>8}  {:>9}  {:>6}  {:>6}  {:>10}  {:>6}  {:>6}  {:>9}   waits most for\n", "stage",
              "compute", "messages", "limit", "order", "agreement", "start", "idle", "reordered");
   for (std::size_t i = 0; i < summary.stages.size(); ++i) {
@@ -92,7 +44,7 @@ void print_row(const char* name, const trace::Distribution& distribution) {
              1e6 * distribution.max_s);
 }
 
-void print(const Summary& summary) {
+void print(const TraceSummary& summary) {
   fmt::print("{}: {} iterations, {:.1f} ms\n\n", summary.run.method, summary.run.iterations.size(),
              1e3 * total_seconds(summary.run));
   if (summary.run.lost > 0) fmt::print("{} events were lost\n\n", summary.run.lost);
@@ -111,14 +63,9 @@ void run_summary(const SummaryOptions& options) {
   const TraceInput input = TraceInput::parse(options.file);
   const trace::Recording recording = load_recording(input.path);
   const trace::RecordedRun& run = select_run(recording, input);
-  const Summary summary{run,
-                        trace::stage_times(run),
-                        trace::start_overhead(run, emulated_message_time(recording, run)),
-                        trace::noticing(run),
-                        trace::edge_summaries(run),
-                        trace::reordered_tasks(run)};
+  const TraceSummary summary(recording, run);
   print(summary);
-  write_json(options.json, to_json(summary));
+  write_json(options.json, summary.to_json());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "method/arbitrary_hint.hpp"
 #include "option/input_file.hpp"
@@ -56,6 +57,11 @@ struct Method::Plan {
     if (name == kAuto || contains(Hint::names(), name)) return as_hint(name, name);
     if (name.starts_with(kFile) || contains(Schedule::names(), name)) return fixed(name);
     refuse("methods", name);
+  }
+
+  static Plan of(Kind kind, std::string name, const ScheduleFile& schedule) {
+    return {std::move(name), kind, std::string(kFile) + schedule.schedule.name(),
+            std::make_shared<ScheduleFile>(schedule)};
   }
 
   static Plan as_hint(std::string_view name, std::string_view source) {
@@ -160,6 +166,17 @@ Method Method::hint(std::string_view name, const PipelineSettings& settings) {
 Method Method::schedule(std::string_view name, const PipelineSettings& settings) {
   const Plan plan = Plan::fixed(name);
   return {plan, plan.pipeline(settings), method_settings(settings)};
+}
+
+Method Method::in_order(const ScheduleFile& schedule, const Pipeline& pipeline,
+                        const MethodSettings& settings) {
+  return {Plan::of(Plan::Kind::Schedule, schedule.schedule.name(), schedule), pipeline, settings};
+}
+
+Method Method::ranked_by(const ScheduleFile& schedule, const Pipeline& pipeline,
+                         const MethodSettings& settings) {
+  const std::string name = std::string(kAsHint) + schedule.schedule.name();
+  return {Plan::of(Plan::Kind::ScheduleAsHint, name, schedule), pipeline, settings};
 }
 
 std::vector<std::string> Method::names() {

@@ -8,6 +8,7 @@
 #include "sluice/adapt/auto_hint.hpp"
 #include "sluice/dispatcher.hpp"
 #include "sluice/pipeline.hpp"
+#include "sluice/schedule_csv.hpp"
 
 namespace sluice::tools {
 
@@ -49,6 +50,14 @@ class Method {
   [[nodiscard]] static Method hint(std::string_view name, const PipelineSettings& settings);
   /// @throws ConfigError naming `schedule` if the name is a hint's
   [[nodiscard]] static Method schedule(std::string_view name, const PipelineSettings& settings);
+  /// A schedule that was made or read elsewhere, in its order.
+  /// @throws ConfigError naming `schedule` if it is for other chunks, stages or microbatches
+  [[nodiscard]] static Method in_order(const ScheduleFile& schedule, const Pipeline& pipeline,
+                                       const MethodSettings& settings);
+  /// Its order as a hint.
+  /// @throws as `in_order`
+  [[nodiscard]] static Method ranked_by(const ScheduleFile& schedule, const Pipeline& pipeline,
+                                        const MethodSettings& settings);
   /// The pipeline that the settings describe, its chunks placed as the method of that name needs them,
   /// its backwards not split.
   /// @throws ConfigError naming the field

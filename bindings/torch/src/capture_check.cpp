@@ -15,6 +15,7 @@
 #include "capture_check_observer.hpp"
 #include "capture_check_run.hpp"
 #include "sluice/error.hpp"
+#include "torch_cause.hpp"
 
 namespace sluice::capture {
 namespace {

@@ -5,20 +5,17 @@
 #include <torch/script.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <sstream>
 #include <utility>
 
 #include "capture_check_code.hpp"
 #include "capture_check_device.hpp"
-#include "sluice/error.hpp"
+#include "script_module.hpp"
 
 namespace sluice::capture {
 namespace {
 
 namespace jit = torch::jit;
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 jit::Module load_from(const std::string& path) {
   try {
@@ -26,20 +23,6 @@ jit::Module load_from(const std::string& path) {
   } catch (const c10::Error&) {
     // What was saved on a GPU that is not here.
     return jit::load(path, kCheckedDevice);
-  }
-}
-
-jit::Module load(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) throw ConfigError("module", path + " does not exist");
-  if (std::filesystem::is_directory(path, ignored)) throw ConfigError("module", path + " is a folder");
-  try {
-    jit::Module module = load_from(path);
-    if (!module.find_method("forward")) throw ConfigError("module", path + " has no method forward");
-    return module;
-  } catch (const c10::Error& error) {
-    throw ConfigError("module", fmt::format("{} is not a TorchScript file that can be loaded: {}", path,
-                                            first_line(error.what_without_backtrace())));
   }
 }
 
@@ -106,7 +89,7 @@ void replace_moved(c10::impl::GenericList list, const std::vector<Moved>& moved)
 }  // namespace
 
 struct CheckedModule::Loaded {
-  explicit Loaded(const std::string& path) : module(load(path)), code(module) {}
+  explicit Loaded(const std::string& path) : module(load_module(path, load_from)), code(module) {}
 
   jit::Module module;
   ModuleCode code;
@@ -117,17 +100,7 @@ CheckedModule::CheckedModule(const std::string& path) : loaded_(std::make_unique
 CheckedModule::~CheckedModule() = default;
 
 void CheckedModule::check_inputs(const std::vector<Input>& inputs) const {
-  const c10::FunctionSchema& schema = loaded_->module.get_method("forward").function().getSchema();
-  const std::vector<c10::Argument>& arguments = schema.arguments();
-  std::size_t needed = 0;
-  std::string names;
-  // The first is the module itself.
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    if (!arguments[i].default_value()) ++needed;
-    names += fmt::format("{}{}: {}", i > 1 ? ", " : "", arguments[i].name(), arguments[i].type()->repr_str());
-  }
-  if (inputs.size() < needed || inputs.size() + 1 > arguments.size())
-    throw ConfigError("input", fmt::format("forward({}) takes {}, {} given", names, needed, inputs.size()));
+  capture::check_inputs(loaded_->module, inputs);
 }
 
 void CheckedModule::move_to_device() {

@@ -7,26 +7,17 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "capture_check_device.hpp"
 #include "generator.hpp"
+#include "script_module.hpp"
 
 namespace sluice::capture {
 namespace {
 
-c10::ScalarType type_of(const std::string& dtype) {
-  static const std::map<std::string_view, c10::ScalarType> types = {
-      {"float32", c10::kFloat},     {"float64", c10::kDouble}, {"float16", c10::kHalf},
-      {"bfloat16", c10::kBFloat16}, {"int64", c10::kLong},     {"int32", c10::kInt},
-      {"int16", c10::kShort},       {"int8", c10::kChar},      {"uint8", c10::kByte},
-      {"bool", c10::kBool}};
-  return types.at(dtype);
-}
-
 at::Tensor random_tensor(const Input& input, Variant variant, at::Generator& generator) {
-  const c10::ScalarType type = type_of(input.dtype);
+  const c10::ScalarType type = type_of(input);
   if (c10::isFloatingType(type)) {
     const at::Tensor values = at::randn(input.shape, generator, at::kFloat);
     return (variant == Variant::One ? values : values.mul(-3)).to(type);
@@ -60,18 +51,7 @@ bool same_on_host(const Attribute& before, const Attribute& after) {
          before.contents.dtype() == after.contents.dtype() && at::equal(before.contents, after.contents);
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 }  // namespace
-
-std::string cause_of(const std::exception& error) {
-  const auto* known = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = known != nullptr ? known->what_without_backtrace() : error.what();
-  // TorchScript puts the stack of its code first and the cause last.
-  constexpr std::string_view kCause = "RuntimeError: ";
-  const std::size_t at = text.rfind(kCause);
-  return first_line(at == std::string::npos ? text : text.substr(at + kCause.size()));
-}
 
 CheckedRun::CheckedRun(CheckedModule& module, Observer* observer, const RunSettings& settings)
     : module_(module), observer_(observer), settings_(settings) {

@@ -4,7 +4,6 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
-#include <exception>
 #include <string>
 #include <vector>
 
@@ -25,9 +24,6 @@ struct RunSettings {
   /// The inputs and the results are parts of an autograd graph.
   bool train;
 };
-
-/// Of an exception, without what only names torch's own code.
-[[nodiscard]] std::string cause_of(const std::exception& error);
 
 /// One call of a module.
 class CheckedRun {

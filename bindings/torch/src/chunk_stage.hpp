@@ -74,7 +74,8 @@ class ChunkStage : public host::Stage {
   /// Microbatches whose graph or weight-gradient jobs are kept.
   [[nodiscard]] std::size_t saved_microbatches() const;
 
- protected:
+  // What the passes are made of.
+
   /// The data that the chunk reads.
   [[nodiscard]] virtual Batch batch(const host::TaskContext& context) const = 0;
   /// What the chunk's graph starts from: its input, or what it embeds, and what else it embeds.
@@ -88,6 +89,7 @@ class ChunkStage : public host::Stage {
   virtual void defer_embeddings(const Batch& batch, const std::vector<at::Tensor>& leaf_grads,
                                 WeightJobs& jobs) const = 0;
 
+ protected:
   [[nodiscard]] const GptConfig& config() const noexcept { return config_; }
   /// Names a microbatch of the current step.
   [[nodiscard]] BatchKey key(const host::TaskContext& context) const;

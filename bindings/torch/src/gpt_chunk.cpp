@@ -36,6 +36,7 @@ std::uint32_t block_parameter_count(std::uint32_t layers) { return kBlockParamet
 at::Tensor Dropout::operator()(const at::Tensor& x, std::uint32_t layer, Site site) const {
   if (probability_ == 0.0) return x;
   const double kept = 1.0 - probability_;
+  if (default_generator_) return x * at::empty(x.sizes(), x.options()).bernoulli_(kept).div_(kept);
   const std::uint64_t seed = counter_hash(
       {counter(RandomUse::Dropout), seed_, step_, layer, static_cast<std::uint64_t>(site), microbatch_});
   const at::Tensor mask = at::empty(x.sizes(), x.options()).bernoulli_(kept, generator_of(seed)).div_(kept);

@@ -21,7 +21,6 @@ class GptStage final : public ChunkStage {
   [[nodiscard]] TensorShape output_shape(std::size_t position) const override;
   [[nodiscard]] std::vector<ModelParameter*> parameters() override;
 
- protected:
   [[nodiscard]] Batch batch(const host::TaskContext& context) const override;
   [[nodiscard]] std::vector<at::Tensor> leaves(const Batch& batch, const at::Tensor& input) const override;
   [[nodiscard]] at::Tensor run(const std::vector<at::Tensor>& leaves, const Batch& batch,

@@ -40,8 +40,10 @@ LayerRange part_of(const LayerRange& range, std::uint32_t first, std::uint32_t c
 }
 
 /// Where each of `count` rows of patches, or columns, lies in a table for the largest image.
-at::Tensor relative_positions(std::uint32_t count, std::uint32_t largest) {
-  return at::arange(count, at::kLong).mul_(largest).div_(count, "floor");
+at::Tensor relative_positions(std::uint32_t count, std::uint32_t largest, at::Device device) {
+  return at::arange(count, at::TensorOptions().dtype(at::kLong).device(device))
+      .mul_(largest)
+      .div_(count, "floor");
 }
 
 at::Tensor in_grid(const at::Tensor& tokens, const ImageGrid& grid) {
@@ -119,9 +121,10 @@ std::vector<std::int64_t> VitChunk::input_shape(std::uint32_t patches) const {
 
 at::Tensor VitChunk::embed_patches(const at::Tensor& patches, const ImageGrid& grid) const {
   const std::uint32_t largest = encoder_config_.largest_grid;
-  const at::Tensor rows = row_positions_->value.index_select(0, relative_positions(grid.rows, largest));
+  const at::Tensor rows =
+      row_positions_->value.index_select(0, relative_positions(grid.rows, largest, patches.device()));
   const at::Tensor columns =
-      column_positions_->value.index_select(0, relative_positions(grid.columns, largest));
+      column_positions_->value.index_select(0, relative_positions(grid.columns, largest, patches.device()));
   const at::Tensor tokens = at::linear(patches, patch_weight_->value, patch_bias_->value);
   return (in_grid(tokens, grid) + rows.unsqueeze(1) + columns).view_as(tokens);
 }
@@ -135,8 +138,8 @@ void VitChunk::defer_patches(const at::Tensor& patches, const ImageGrid& grid, c
     weight.addmm_(tokens.t(), patches.flatten(0, 1));
     bias.add_(tokens.sum(0));
     const at::Tensor of_grid = in_grid(dy, grid);
-    rows.index_add_(0, relative_positions(grid.rows, largest), of_grid.sum({0, 2}));
-    columns.index_add_(0, relative_positions(grid.columns, largest), of_grid.sum({0, 1}));
+    rows.index_add_(0, relative_positions(grid.rows, largest, dy.device()), of_grid.sum({0, 2}));
+    columns.index_add_(0, relative_positions(grid.columns, largest, dy.device()), of_grid.sum({0, 1}));
   });
 }
 

@@ -23,7 +23,6 @@ class VitStage final : public ChunkStage {
 
   [[nodiscard]] std::vector<ModelParameter*> parameters() override { return chunk_.parameters(); }
 
- protected:
   [[nodiscard]] Batch batch(const host::TaskContext& context) const override;
   [[nodiscard]] std::vector<at::Tensor> leaves(const Batch& batch, const at::Tensor& input) const override;
   [[nodiscard]] at::Tensor run(const std::vector<at::Tensor>& leaves, const Batch& batch,

@@ -50,6 +50,9 @@ class Agreement {
   /// @param allowed passes whose lane has room here
   [[nodiscard]] virtual std::optional<Task> poll(const Arbiter& arbiter, PassMask allowed) = 0;
 
+  /// When `poll` may next have an outcome although nobody notifies.
+  [[nodiscard]] virtual Time next_deadline() const { return kNever; }
+
   /// Everything decided so far has run: the rank's device stands, since `since`.
   virtual void device_idle(Time /*since*/) {}
 

@@ -31,6 +31,8 @@ std::optional<Task> AttemptAgreement::poll(const Arbiter& arbiter, PassMask allo
       join(ask);
     }
     if (!attempts_.complete()) return std::nullopt;
+    check_iterations();
+    if (!outcome_known()) return std::nullopt;
     if (const auto task = conclude()) return task;
   }
 }
@@ -93,7 +95,6 @@ void AttemptAgreement::join(const Ask& ask) {
 }
 
 std::optional<Task> AttemptAgreement::conclude() {
-  check_iterations();
   const std::optional<Task> task = choose();
   Time stands_from{0};
   for (std::uint32_t each = 0; each < members(); ++each)

@@ -6,8 +6,8 @@
 namespace sluice::agree {
 
 BitmapAgreement::BitmapAgreement(const StageTasks& tasks, GroupChannel& channel, const Clock& clock)
-    : AttemptAgreement(tasks, channel, clock, MessageKind::Bitmap,
-                       TaskSet::words(tasks) * sizeof(std::uint64_t)),
+    : SnapshotAgreement(tasks, channel, clock, MessageKind::Bitmap,
+                        TaskSet::words(tasks) * sizeof(std::uint64_t)),
       common_(tasks, channel.members()),
       own_(tasks),
       snapshots_(2 * std::size_t{channel.members()} * TaskSet::words(tasks)),
@@ -18,48 +18,34 @@ ChannelNeeds BitmapAgreement::needs(const StageTasks& tasks) {
 }
 
 void BitmapAgreement::begin(const Iteration& iteration, const Arbiter& arbiter) {
-  AttemptAgreement::begin(iteration, arbiter);
+  SnapshotAgreement::begin(iteration, arbiter);
   common_.begin(arbiter);
   own_.clear();
-  changed_ = false;
-  changed_at_ = now();
 }
 
-void BitmapAgreement::announce(std::span<const RunnableChange> changes) {
-  for (const auto& [task, runnable] : changes) own_.set(task, runnable && !common_.was_decided(task));
-  if (changes.empty()) return;
-  changed_ = true;
-  changed_at_ = now();
+void BitmapAgreement::change(const RunnableChange& change) {
+  own_.set(change.task, change.runnable && !common_.was_decided(change.task));
 }
 
-bool BitmapAgreement::contributes(bool rung, const Ask& ask, const Ask* last) const {
-  return rung || (ask.pick && (last == nullptr || changed_ || *last != ask));
-}
-
-std::span<std::uint64_t> BitmapAgreement::snapshot(std::uint32_t member, std::uint64_t attempt) {
+std::span<std::uint64_t> BitmapAgreement::words_of(std::uint32_t member, std::uint64_t attempt) {
   const std::size_t words = own_.words().size();
   return std::span(snapshots_).subspan(at(member, attempt) * words, words);
 }
 
 void BitmapAgreement::take(std::uint32_t from, std::uint64_t attempt, std::span<const std::byte> more) {
-  const std::span<std::uint64_t> words = snapshot(from, attempt);
+  const std::span<std::uint64_t> words = words_of(from, attempt);
   std::memcpy(words.data(), more.data(), more.size());
   if (!own_.holds_tasks_only(words)) reader().refuse(from, "names a task that the stage does not have");
 }
 
-std::span<const std::byte> BitmapAgreement::contribute() {
-  std::copy(own_.words().begin(), own_.words().end(), snapshot(member(), attempts().current()).begin());
-  changed_ = false;
+std::span<const std::byte> BitmapAgreement::snapshot() {
+  std::copy(own_.words().begin(), own_.words().end(), words_of(member(), attempts().current()).begin());
   return std::as_bytes(own_.words());
-}
-
-Time BitmapAgreement::stands_since() const {
-  return asked_since() == kNever ? changed_at_ : std::max(changed_at_, asked_since());
 }
 
 std::optional<Task> BitmapAgreement::choose() {
   for (std::uint32_t each = 0; each < members(); ++each) {
-    common_.assign(each, snapshot(each, attempts().current()));
+    common_.assign(each, words_of(each, attempts().current()));
     asks_[each] = contribution(each).ask;
   }
   const std::optional<Task> task = common_.candidate(asks_);
@@ -67,10 +53,6 @@ std::optional<Task> BitmapAgreement::choose() {
   common_.decided(*task);
   own_.set(*task, false);
   return task;
-}
-
-bool BitmapAgreement::picks_differed(const Task& task) const {
-  return std::any_of(asks_.begin(), asks_.end(), [&](const Ask& each) { return each.pick != task; });
 }
 
 }  // namespace sluice::agree

@@ -9,6 +9,16 @@ Ask ask_of(const Arbiter& arbiter, PassMask allowed) {
   return {allowed, focusing, focusing ? arbiter.focus() : std::nullopt, arbiter.candidate(allowed)};
 }
 
+PassMask focus_group(Arbiter& arbiter, std::span<const Ask> asks) {
+  PassMask allowed = kAllPasses;
+  arbiter.clear_focus();
+  for (const Ask& ask : asks) {
+    allowed &= ask.allowed;
+    if (ask.focusing) arbiter.focus_on(ask.focus);
+  }
+  return allowed;
+}
+
 CommonTasks::CommonTasks(const StageTasks& tasks, std::uint32_t members)
     : tasks_(tasks),
       runnable_(members, TaskSet(tasks)),
@@ -47,13 +57,7 @@ void CommonTasks::assign(std::uint32_t member, std::span<const std::uint64_t> wo
 }
 
 std::optional<Task> CommonTasks::candidate(std::span<const Ask> asks) {
-  PassMask allowed = kAllPasses;
-  arbiter_->clear_focus();
-  for (const Ask& ask : asks) {
-    allowed &= ask.allowed;
-    if (ask.focusing) arbiter_->focus_on(ask.focus);
-  }
-  return arbiter_->candidate(allowed);
+  return arbiter_->candidate(focus_group(*arbiter_, asks));
 }
 
 void CommonTasks::decided(const Task& task) {

@@ -148,7 +148,8 @@ void Dispatcher::tell_idle(bool happened) {
 }
 
 Time Dispatcher::next_deadline() const {
-  return std::min(seams_.executor.next_deadline(), seams_.transport.next_deadline());
+  return std::min(
+      {seams_.executor.next_deadline(), seams_.transport.next_deadline(), seams_.agreement.next_deadline()});
 }
 
 PassMask Dispatcher::lanes_with_room() const {

@@ -23,7 +23,7 @@ std::size_t room_for(std::uint32_t places) { return std::max<std::size_t>(places
 
 CompletionBoard::CompletionBoard(std::uint32_t places)
     : marks_(room_for(places) * sizeof(CompletionMark), "completion marks"),
-      counts_(room_for(places) * sizeof(std::uint32_t), "counting completions"),
+      counts_(room_for(places) * sizeof(PlaceCounts), "counting completions"),
       launches_(places) {
   for (std::uint32_t place = 0; place < room_for(places); ++place) new (mark(place)) CompletionMark;
   calibrate();
@@ -50,12 +50,9 @@ CompletionMark* CompletionBoard::mark(std::uint32_t place) const noexcept {
   return reinterpret_cast<CompletionMark*>(marks_.host()) + place;
 }
 
-CompletionMark* CompletionBoard::device_mark(std::uint32_t place) const noexcept {
-  return reinterpret_cast<CompletionMark*>(marks_.device()) + place;
-}
-
-std::uint32_t* CompletionBoard::device_count(std::uint32_t place) const noexcept {
-  return reinterpret_cast<std::uint32_t*>(counts_.data()) + place;
+CompletionBoard::DeviceSide CompletionBoard::device_side(std::uint32_t place) const noexcept {
+  return {reinterpret_cast<CompletionMark*>(marks_.device()) + place,
+          reinterpret_cast<PlaceCounts*>(counts_.data()) + place};
 }
 
 Time CompletionBoard::to_host_clock(std::uint64_t device_ns) const noexcept {

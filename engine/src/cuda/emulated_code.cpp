@@ -21,11 +21,4 @@ EmulatedCode::EmulatedCode(host::TaskTime task_time, const Options& options)
                       fmt::format("{} given; a block has 1 to {}", options_.threads, kMostThreads));
 }
 
-void EmulatedCode::enqueue(const Launch& launch, std::uint32_t place, const CompletionBoard& board,
-                           cudaStream_t stream) {
-  board.enqueue_start(place, stream);
-  enqueue_spin(task_time_(launch), options_.blocks, options_.threads, stream);
-  board.enqueue_end(place, stream);
-}
-
 }  // namespace sluice::cuda

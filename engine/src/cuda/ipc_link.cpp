@@ -6,6 +6,7 @@
 #include <random>
 #include <string_view>
 
+#include "meeting.hpp"
 #include "sluice/cuda/cuda_error.hpp"
 #include "sluice/error.hpp"
 
@@ -19,10 +20,6 @@ constexpr std::uint64_t kIterations = 2;
 std::shared_ptr<IpcSegment> segment_of(const IpcCard& card, bool same_process) {
   if (same_process) return *card.own_segment;
   return std::make_shared<IpcSegment>(card.place.process, card.segment, card.segment_bytes);
-}
-
-std::array<std::uint32_t, 3> extent_of(const Pipeline& pipeline) {
-  return {pipeline.chunks(), static_cast<std::uint32_t>(pipeline.edges().size()), pipeline.microbatches()};
 }
 
 std::uint64_t any_number() {
@@ -52,24 +49,6 @@ void check_card(const IpcCard& card, StageId stage, const Pipeline& pipeline) {
     throw ConfigError("ranks", fmt::format("it has stage {}, expected {}", card.stage, stage));
   if (card.pipeline != extent_of(pipeline))
     throw ConfigError("pipeline", "it has other chunks, edges or microbatches");
-}
-
-void check_member(const IpcMember& member, std::size_t ranks) {
-  const std::uint32_t stages = member.pipeline.stages();
-  if (member.stage >= stages) throw ConfigError("stage", fmt::format("{} does not exist", member.stage));
-  if (member.rank_of_stage.size() != stages)
-    throw ConfigError("ranks", fmt::format("{} given for {} stages", member.rank_of_stage.size(), stages));
-  for (const std::uint32_t rank : member.rank_of_stage) {
-    if (rank >= ranks) throw ConfigError("ranks", fmt::format("rank {} is not one of {}", rank, ranks));
-  }
-}
-
-/// Throws the same on every rank if one of them had an error.
-void agree_on_success(const std::string& error, const AllGather& all_gather) {
-  const auto errors = all_gather(std::as_bytes(std::span(error)));
-  for (const auto& each : errors) {
-    if (!each.empty()) throw Error({reinterpret_cast<const char*>(each.data()), each.size()});
-  }
 }
 
 }  // namespace
@@ -125,7 +104,7 @@ std::vector<IpcTraffic> traffic_of(const IpcMember& member) {
 }
 
 IpcConnections connect(const IpcMember& member, const AllGather& all_gather) {
-  check_member(member, ~std::uint32_t{0});
+  check_place(member.pipeline, member.stage, member.rank_of_stage, ~std::uint32_t{0});
   const std::vector<IpcTraffic> traffic = traffic_of(member);
   const std::uint64_t token = any_number();
   IpcConnections connections{IpcMailbox(token, traffic), {}};
@@ -136,7 +115,7 @@ IpcConnections connect(const IpcMember& member, const AllGather& all_gather) {
   std::string error;
   std::uint32_t rank = own_rank;
   try {
-    check_member(member, cards.size());
+    check_place(member.pipeline, member.stage, member.rank_of_stage, cards.size());
     for (const IpcTraffic& each : traffic) {
       rank = member.rank_of_stage[each.from];
       const IpcCard other = read_card(rank, cards[rank]);

@@ -8,8 +8,8 @@
 
 #include "ipc_mailbox.hpp"
 #include "ipc_peer.hpp"
-#include "ipc_pulls.hpp"
 #include "ipc_wake.hpp"
+#include "message_stream.hpp"
 #include "sluice/cuda/ipc_transport.hpp"
 
 namespace sluice::cuda {
@@ -36,8 +36,8 @@ class IpcLink {
   /// The memory of its slots.
   [[nodiscard]] const std::byte* block() const noexcept { return block_; }
   [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
-  [[nodiscard]] IpcPulls& pulls() noexcept { return pulls_; }
-  [[nodiscard]] const IpcPulls& pulls() const noexcept { return pulls_; }
+  [[nodiscard]] MessageStream& pulls() noexcept { return pulls_; }
+  [[nodiscard]] const MessageStream& pulls() const noexcept { return pulls_; }
   /// Waits for the pulls, then lets go of the neighbour's memory.
   void release() noexcept;
 
@@ -56,7 +56,7 @@ class IpcLink {
   const std::byte* block_;
   std::uint64_t block_bytes_;
   ProcessWatch process_;
-  IpcPulls pulls_;
+  MessageStream pulls_;
 };
 
 using IpcLinks = std::vector<std::unique_ptr<IpcLink>>;

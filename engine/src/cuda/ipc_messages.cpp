@@ -9,30 +9,6 @@
 
 namespace sluice::cuda {
 
-StageId IpcTransport::Impl::sender_of(const MessageId& id) const {
-  const IpcEdgeEnds& ends = ends_[id.edge];
-  return id.direction == Direction::Activation ? ends.tail_stage : ends.head_stage;
-}
-
-StageId IpcTransport::Impl::receiver_of(const MessageId& id) const {
-  const IpcEdgeEnds& ends = ends_[id.edge];
-  return id.direction == Direction::Activation ? ends.head_stage : ends.tail_stage;
-}
-
-std::vector<SlotTensor>& IpcTransport::Impl::outgoing(const MessageId& id, Slot slot) {
-  const IpcEdgeEnds& ends = ends_[id.edge];
-  return id.direction == Direction::Activation
-             ? slots_.at(ends.tail_position, slot).outputs[ends.at_tail]
-             : slots_.at(ends.head_position, slot).input_grads[ends.at_head];
-}
-
-std::vector<SlotTensor>& IpcTransport::Impl::incoming(const MessageId& id, Slot slot) {
-  const IpcEdgeEnds& ends = ends_[id.edge];
-  return id.direction == Direction::Activation
-             ? slots_.at(ends.head_position, slot).inputs[ends.at_head]
-             : slots_.at(ends.tail_position, slot).output_grads[ends.at_tail];
-}
-
 IpcLink& IpcTransport::Impl::link_with(StageId stage) const { return *link_of_stage_[stage]; }
 
 bool IpcTransport::Impl::poll(Offer& offer) {
@@ -44,7 +20,7 @@ bool IpcTransport::Impl::poll(Offer& offer) {
   }
   std::uint64_t bytes = 0;
   for (const TensorShape& shape : message->shapes) bytes += host::bytes_of(shape);
-  offer = {message->id, bytes, static_cast<std::uint64_t>(message - receivings_.data()), message->shapes};
+  offer = {message->id, bytes, receivings_.number_of(*message), message->shapes};
   return true;
 }
 
@@ -56,7 +32,7 @@ bool IpcTransport::Impl::poll(SendDone& done) {
 bool IpcTransport::Impl::poll(Arrival& arrival) {
   if (pulling_ == 0) return false;
   for (const auto& link : connections_.links) {
-    IpcPull* pull = link->pulls().take_ended();
+    StreamedMessage* pull = link->pulls().take_ended();
     if (pull == nullptr) continue;
     arrival = {pull->id, pull->slot};
     finish(static_cast<IpcReceiving&>(*pull));
@@ -82,7 +58,9 @@ void IpcTransport::Impl::take(IpcLink& link, const IpcMessage& message) {
 
 void IpcTransport::Impl::take_offer(IpcLink& link, const IpcMessage& message) {
   check_offer(link, message);
-  IpcReceiving& receiving = *free_receivings_;
+  IpcReceiving* const taken = receivings_.take();
+  if (taken == nullptr) throw ProtocolError(where() + ": more messages in flight than two iterations have");
+  IpcReceiving& receiving = *taken;
   const auto* tensors = reinterpret_cast<const IpcTensor*>(&message + 1);
   receiving.tensors.assign(tensors, tensors + message.tensors);
   receiving.shapes.clear();
@@ -91,39 +69,29 @@ void IpcTransport::Impl::take_offer(IpcLink& link, const IpcMessage& message) {
   receiving.link = &link;
   receiving.token = message.token;
   check_fits(receiving, incoming(message.id, 0));
-  free_receivings_ = receiving.next_free;
   // As long as the records.
   static_cast<void>(offers_.push(&receiving));
 }
 
 void IpcTransport::Impl::check_offer(const IpcLink& link, const IpcMessage& message) const {
   const MessageId& id = message.id;
-  if (id.edge >= ends_.size() || id.microbatch >= pipeline_.microbatches() || sender_of(id) != link.stage() ||
-      receiver_of(id) != stage_) {
+  if (id.edge >= ends_.size() || id.microbatch >= pipeline_.microbatches() ||
+      ends_[id.edge].sender(id.direction) != link.stage() ||
+      ends_[id.edge].receiver(id.direction) != stage_) {
     throw ProtocolError(fmt::format("{}: {} offers it the {}, which does not lead there", where(), peer(link),
                                     to_string(id)));
   }
-  if (free_receivings_ == nullptr)
-    throw ProtocolError(where() + ": more messages in flight than two iterations have");
 }
 
-/// Every slot is laid out alike, so that it shows before a slot is taken whether a message fits.
 void IpcTransport::Impl::check_fits(const IpcReceiving& message, std::span<const SlotTensor> tensors) const {
   const auto refuse = [&](const std::string& cause) {
     return ProtocolError(
         fmt::format("{}: {} from {}: {}", where(), to_string(message.id), peer(*message.link), cause));
   };
-  if (message.tensors.size() != tensors.size()) {
-    throw refuse(
-        fmt::format("it has {} tensors, the edge's layout {}", message.tensors.size(), tensors.size()));
-  }
+  if (const std::string reason = misfit(message.shapes, tensors); !reason.empty()) throw refuse(reason);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const IpcTensor& tensor = message.tensors[i];
     const std::uint64_t bytes = host::bytes_of(tensor.shape);
-    if (bytes > tensors[i].capacity) {
-      throw refuse(fmt::format("tensor {} is {} of {} bytes, its slot has {}: give the edge a larger layout",
-                               i, host::to_string(tensor.shape), bytes, tensors[i].capacity));
-    }
     if (bytes > message.link->block_bytes() || tensor.offset > message.link->block_bytes() - bytes)
       throw refuse(fmt::format("tensor {} does not lie in the sender's slots", i));
   }
@@ -138,7 +106,7 @@ void IpcTransport::Impl::take_back(const IpcLink& link, const IpcMessage& messag
   IpcSending& sending = sendings_[message.token];
   static_cast<void>(dones_.push({sending.id, sending.slot}));
   sending.used = false;
-  sending.next_free = std::exchange(free_sendings_, &sending);
+  sendings_.give_back(sending);
 }
 
 void IpcTransport::Impl::accept(const Offer& offer, Slot slot) {
@@ -153,7 +121,7 @@ void IpcTransport::Impl::accept(const Offer& offer, Slot slot) {
 }
 
 void IpcTransport::Impl::pull(IpcReceiving& message, std::span<SlotTensor> tensors) {
-  IpcPulls& pulls = message.link->pulls();
+  MessageStream& pulls = message.link->pulls();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const IpcTensor& tensor = message.tensors[i];
     tensors[i].shape = tensor.shape;
@@ -170,22 +138,22 @@ void IpcTransport::Impl::finish(IpcReceiving& message) {
   *record = {IpcMessage::Kind::Taken, message.token, message.id, 0};
   link.post();
   --pulling_;
-  message.next_free = std::exchange(free_receivings_, &message);
+  receivings_.give_back(message);
 }
 
 void IpcTransport::Impl::send(const MessageId& id, Slot slot) {
-  IpcLink& link = link_with(receiver_of(id));
+  const EdgeEnds& ends = ends_[id.edge];
+  IpcLink& link = link_with(ends.receiver(id.direction));
   if (link.state() != IpcState::Here)
     throw Error(
         fmt::format("{}: {} has left, the {} cannot be sent to it", where(), peer(link), to_string(id)));
-  if (free_sendings_ == nullptr)
-    throw ProtocolError(where() + ": more messages in flight than two iterations have");
-  IpcSending& sending = *free_sendings_;
+  IpcSending* const taken = sendings_.take();
+  if (taken == nullptr) throw ProtocolError(where() + ": more messages in flight than two iterations have");
+  IpcSending& sending = *taken;
   sending.id = id;
   sending.slot = slot;
   sending.link = &link;
-  write_offer(link, sending, outgoing(id, slot));
-  free_sendings_ = sending.next_free;
+  write_offer(link, sending, ends.outgoing(slots_, id.direction, slot));
   sending.used = true;
   link.post();
 }
@@ -194,7 +162,7 @@ void IpcTransport::Impl::write_offer(IpcLink& link, const IpcSending& sending,
                                      std::span<const SlotTensor> tensors) {
   std::byte* record = record_to(link);
   *reinterpret_cast<IpcMessage*>(record) = {IpcMessage::Kind::Offer,
-                                            static_cast<std::uint32_t>(&sending - sendings_.data()),
+                                            static_cast<std::uint32_t>(sendings_.number_of(sending)),
                                             sending.id, tensors.size()};
   auto* described = reinterpret_cast<IpcTensor*>(record + sizeof(IpcMessage));
   for (const SlotTensor& tensor : tensors) {

@@ -9,7 +9,6 @@
 #include "ipc_transport_impl.hpp"
 #include "sluice/cuda/cuda_error.hpp"
 #include "sluice/error.hpp"
-#include "sluice/host/slot_buffers.hpp"
 #include "sluice/host/steady_clock.hpp"
 
 namespace sluice::cuda {
@@ -17,30 +16,6 @@ namespace {
 
 /// How often the end of a transport looks whether its neighbours have left.
 constexpr auto kLeavingLook = std::chrono::microseconds(100);
-
-std::vector<IpcEdgeEnds> ends_of(const Pipeline& pipeline) {
-  const auto position = [&](Chunk chunk) {
-    const auto chunks = pipeline.chunks_of(pipeline.stage_of(chunk));
-    return static_cast<std::uint32_t>(std::find(chunks.begin(), chunks.end(), chunk) - chunks.begin());
-  };
-  std::vector<IpcEdgeEnds> ends;
-  for (const Edge& edge : pipeline.edges()) {
-    const auto id = static_cast<EdgeId>(ends.size());
-    ends.push_back({pipeline.stage_of(edge.from), pipeline.stage_of(edge.to), position(edge.from),
-                    position(edge.to), host::place_of(pipeline.out_edges(edge.from), id),
-                    host::place_of(pipeline.in_edges(edge.to), id)});
-  }
-  return ends;
-}
-
-/// Chains records so that the first one is taken first.
-template <typename Record>
-Record* chain(std::vector<Record>& records) {
-  Record* first = nullptr;
-  for (auto record = records.rbegin(); record != records.rend(); ++record)
-    record->next_free = std::exchange(first, &*record);
-  return first;
-}
 
 std::uint64_t most_messages(std::span<const IpcTraffic> traffic) {
   std::uint64_t words = 0;
@@ -64,8 +39,6 @@ IpcTransport::Impl::Impl(const IpcMember& member, const AllGather& all_gather, c
       ends_(ends_of(member.pipeline)),
       sendings_(most_messages(traffic_of(member))),
       receivings_(sendings_.size()),
-      free_sendings_(chain(sendings_)),
-      free_receivings_(chain(receivings_)),
       offers_(receivings_.size()),
       dones_(sendings_.size()) {
   std::size_t tensors = 0;
@@ -136,7 +109,8 @@ void IpcTransport::Impl::look_after(const IpcLink& link) const {
 
 /// What passes between the two: a message, or else an edge.
 std::string IpcTransport::Impl::under_way(const IpcLink& link) const {
-  if (const IpcPull* pull = link.pulls().oldest()) return to_string(pull->id) + ", is on its way from there";
+  if (const StreamedMessage* pull = link.pulls().oldest())
+    return to_string(pull->id) + ", is on its way from there";
   for (const IpcSending& sending : sendings_) {
     if (sending.used && sending.link == &link) return to_string(sending.id) + ", has not been taken";
   }

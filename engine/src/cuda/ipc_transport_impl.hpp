@@ -9,21 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "edge_ends.hpp"
 #include "ipc_link.hpp"
+#include "record_pool.hpp"
 #include "sluice/cuda/ipc_transport.hpp"
 #include "sluice/host/spsc_ring.hpp"
 
 namespace sluice::cuda {
-
-/// The two ends of an edge: the chunks' places on their stages, and the edge's among those of the chunks.
-struct IpcEdgeEnds {
-  StageId tail_stage = 0;
-  StageId head_stage = 0;
-  std::uint32_t tail_position = 0;
-  std::uint32_t head_position = 0;
-  std::size_t at_tail = 0;
-  std::size_t at_head = 0;
-};
 
 /// A message on its way from this rank.
 struct IpcSending {
@@ -35,7 +27,7 @@ struct IpcSending {
 };
 
 /// A message on its way to this rank, from its offer to its arrival.
-struct IpcReceiving : IpcPull {
+struct IpcReceiving : StreamedMessage {
   IpcLink* link = nullptr;
   /// As the sender calls it.
   std::uint32_t token = 0;
@@ -73,10 +65,9 @@ class IpcTransport::Impl {
   }
 
  private:
-  [[nodiscard]] std::vector<SlotTensor>& outgoing(const MessageId& id, Slot slot);
-  [[nodiscard]] std::vector<SlotTensor>& incoming(const MessageId& id, Slot slot);
-  [[nodiscard]] StageId sender_of(const MessageId& id) const;
-  [[nodiscard]] StageId receiver_of(const MessageId& id) const;
+  [[nodiscard]] std::vector<SlotTensor>& incoming(const MessageId& id, Slot slot) {
+    return ends_[id.edge].incoming(slots_, id.direction, slot);
+  }
   [[nodiscard]] IpcLink& link_with(StageId stage) const;
 
   void look();
@@ -110,11 +101,9 @@ class IpcTransport::Impl {
   IpcWake wake_;
   /// By stage; null for one that is no neighbour.
   std::vector<IpcLink*> link_of_stage_;
-  std::vector<IpcEdgeEnds> ends_;
-  std::vector<IpcSending> sendings_;
-  std::vector<IpcReceiving> receivings_;
-  IpcSending* free_sendings_;
-  IpcReceiving* free_receivings_;
+  std::vector<EdgeEnds> ends_;
+  RecordPool<IpcSending> sendings_;
+  RecordPool<IpcReceiving> receivings_;
   host::SpscRing<IpcReceiving*> offers_;
   host::SpscRing<SendDone> dones_;
   /// Messages accepted that have not arrived.

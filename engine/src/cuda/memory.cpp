@@ -17,6 +17,11 @@ std::string free_bytes() {
   return fmt::format("{} bytes free", free);
 }
 
+void free_device_memory(std::byte* memory) noexcept {
+  const RelaxedCaptureMode relaxed;
+  static_cast<void>(cudaFree(memory));
+}
+
 }  // namespace
 
 DeviceMemory::DeviceMemory(std::size_t bytes, const char* what) : size_(bytes) {
@@ -29,12 +34,7 @@ DeviceMemory::DeviceMemory(std::size_t bytes, const char* what) : size_(bytes) {
     throw CudaError(
         code, fmt::format("allocating {} bytes of device memory for {} ({})", bytes, what, free_bytes()));
   }
-  data_.reset(static_cast<std::byte*>(memory));
-}
-
-void DeviceMemory::Free::operator()(std::byte* memory) const noexcept {
-  const RelaxedCaptureMode relaxed;
-  static_cast<void>(cudaFree(memory));
+  data_ = {static_cast<std::byte*>(memory), free_device_memory};
 }
 
 MappedMemory::MappedMemory(std::size_t bytes, const char* what) : size_(bytes) {

@@ -118,13 +118,15 @@ std::string limit_within(const SlotMemoryPlan& plan, std::size_t free) {
   return fmt::format("a limit of {} would fit", slots - extra);
 }
 
-DeviceMemory allocate(const SlotMemoryPlan& plan, std::uint32_t slots, std::size_t bytes, std::size_t total,
-                      const char* what) {
+DeviceMemory from_cuda(std::size_t bytes, const char* what) { return {bytes, what}; }
+
+DeviceMemory allocate(const SlotMemoryPlan& plan, std::uint32_t slots, const MemorySource& source,
+                      std::size_t bytes, std::size_t total, const char* what) {
   std::size_t free = 0;
   std::size_t all = 0;
   check(cudaMemGetInfo(&free, &all), "asking for the free memory");
   try {
-    return {bytes, what};
+    return source(bytes, what);
   } catch (const CudaError& error) {
     if (error.code() != cudaErrorMemoryAllocation) throw;
     throw CudaError(
@@ -163,15 +165,19 @@ SlotMemoryBytes SlotMemory::bytes_for(const SlotMemoryPlan& plan, std::uint32_t 
 
 SlotMemory::SlotMemory(const SlotMemoryPlan& plan, std::uint32_t slots)
     : slots_(slots), bytes_(bytes_for(plan, slots)) {
-  block_ = allocate(plan, slots, bytes_.saved_per_slot * slots, bytes_.total, "slots");
-  temporaries_ = allocate(plan, slots, bytes_.total - block_.size(), bytes_.total, "temporaries");
-  Pieces temporaries(temporaries_.data());
+  const std::size_t needed = bytes_.saved_per_slot * slots;
+  const std::size_t temporaries = bytes_.total - needed;
+  block_ =
+      allocate(plan, slots, plan.block_source ? plan.block_source : from_cuda, needed, bytes_.total, "slots");
+  temporaries_ = allocate(plan, slots, from_cuda, temporaries, bytes_.total, "temporaries");
+  bytes_.total = block_.size() + temporaries;
+  Pieces pieces(temporaries_.data());
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    if (in_use(plan.lanes, lane)) temporary_[lane] = temporaries.take(bytes_.temporary);
+    if (in_use(plan.lanes, lane)) temporary_[lane] = pieces.take(bytes_.temporary);
   }
   for (std::size_t position = 0; position < plan.chunks.size(); ++position) {
     for (Slot slot = 0; slot < slots; ++slot) {
-      std::byte* const begin = block_.size() == 0 ? nullptr : block_.data() + slot * bytes_.saved_per_slot;
+      std::byte* const begin = needed == 0 ? nullptr : block_.data() + slot * bytes_.saved_per_slot;
       buffers_.push_back(place_buffers(plan, position, begin));
     }
   }

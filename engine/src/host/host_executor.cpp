@@ -47,7 +47,7 @@ void check_input_grad(const Payload& payload, const std::vector<TensorShape>& in
                 std::to_string(inputs.size()));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (shapes[i] == inputs[i]) continue;
+    if (shapes[i] == inputs[i] || is_absent(shapes[i])) continue;
     throw Error(name + " has shape " + to_string(shapes[i]) + ", expected " + to_string(inputs[i]));
   }
 }
@@ -83,10 +83,11 @@ HostExecutor::HostExecutor(const Pipeline& pipeline, StageId stage, std::vector<
                                     std::to_string(tasks_.chunks()) + " chunks of stage " +
                                     std::to_string(stage));
   }
-  worker_ = std::thread([this] { work(); });
+  if (!options_.lent_thread) worker_ = std::thread([this] { work(); });
 }
 
 HostExecutor::~HostExecutor() {
+  if (options_.lent_thread) return;
   stop_.store(true, std::memory_order_release);
   worker_wake_.notify();
   const SteadyClock clock;
@@ -117,6 +118,22 @@ bool HostExecutor::poll(Done& done) {
   return true;
 }
 
+bool HostExecutor::run_one(Time deadline) {
+  Launch next;
+  if (!launches_.pop(next)) {
+    worker_wake_.wait_until(deadline);
+    if (!launches_.pop(next)) return false;
+  }
+  finish(next);
+  return true;
+}
+
+void HostExecutor::finish(const Launch& launch) {
+  running_.store(launch.task, std::memory_order_release);
+  dones_.push(run(launch));
+  wake_.notify();
+}
+
 void HostExecutor::work() {
   Idler idler(worker_wake_);
   while (!stop_.load(std::memory_order_acquire)) {
@@ -126,9 +143,7 @@ void HostExecutor::work() {
       continue;
     }
     idler.reset();
-    running_.store(next.task, std::memory_order_release);
-    dones_.push(run(next));
-    wake_.notify();
+    finish(next);
   }
   ended_.store(true, std::memory_order_release);
   ended_wake_.notify();

@@ -32,6 +32,11 @@ std::uint64_t bytes_of(const TensorShape& shape) noexcept {
   return elements * ((shape.dtype_bits + 7U) / 8U);
 }
 
+bool is_absent(const TensorShape& gradient) noexcept {
+  return gradient.dtype_code == kDLUInt && gradient.dtype_bits == 8 && gradient.rank == 1 &&
+         gradient.extent[0] == 0;
+}
+
 std::string to_string(const TensorShape& shape) {
   constexpr const char* kinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
   std::string text = shape.dtype_code < std::size(kinds) ? kinds[shape.dtype_code] : "type";

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "../transport_conformance.hpp"
 #include "cuda/remote_ranks.hpp"
 
@@ -10,7 +12,11 @@ constexpr std::uint32_t kSlots = 110;
 
 class IpcProcessesRig {
  public:
-  explicit IpcProcessesRig(const Pipeline& pipeline) : ranks_(pipeline, {kSlots, kTensors, kMostElements}) {}
+  explicit IpcProcessesRig(const Pipeline& pipeline)
+      : ranks_(pipeline, [&](StageId stage, process::Bootstrap& bootstrap) {
+          const test::DeviceSlots::Size size{kSlots, kTensors, kMostElements};
+          return std::make_unique<test::DeviceRank>(pipeline, stage, size, test::all_gather_of(bootstrap));
+        }) {}
   ~IpcProcessesRig() { EXPECT_NO_THROW(ranks_.close()); }
   IpcProcessesRig(const IpcProcessesRig&) = delete;
   IpcProcessesRig& operator=(const IpcProcessesRig&) = delete;
@@ -24,7 +30,7 @@ class IpcProcessesRig {
   Payload get(StageId stage, const MessageId& id, Slot slot) { return ranks_.get(stage, id, slot); }
 
  private:
-  test::RemoteRanks ranks_;
+  test::RemoteRanks<> ranks_;
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(CudaIpcProcesses, TransportConformance, IpcProcessesRig);

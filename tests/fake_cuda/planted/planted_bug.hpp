@@ -21,6 +21,9 @@ std::span<const PlantedBug> host_bugs();
 std::span<const PlantedBug> memory_bugs();
 std::span<const PlantedBug> process_bugs();
 
+/// Those of the program.
+std::span<const std::span<const PlantedBug>> all_bugs();
+
 /// Ends the program with status 2 unless the code is cudaSuccess.
 void check(cudaError_t code);
 

@@ -10,9 +10,8 @@ namespace {
 constexpr int kUsage = 2;
 
 const planted::PlantedBug* find(std::string_view name) {
-  using namespace planted;  // NOLINT(google-build-using-namespace): five functions of it
-  for (const auto bugs : {stream_bugs(), graph_bugs(), host_bugs(), memory_bugs(), process_bugs()}) {
-    for (const PlantedBug& bug : bugs) {
+  for (const auto bugs : planted::all_bugs()) {
+    for (const planted::PlantedBug& bug : bugs) {
       if (name == bug.name) return &bug;
     }
   }

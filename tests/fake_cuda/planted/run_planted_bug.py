@@ -1,6 +1,6 @@
 """Checks that a planted bug is reported every time, and the same program without it never.
 
-    run_planted_bug.py PROGRAM NAME thread-sanitizer|fake-device|either
+    run_planted_bug.py PROGRAM NAME thread-sanitizer|fake-device|either|refusal
 """
 
 import argparse
@@ -12,7 +12,13 @@ WRONG_RUNS = 3
 CORRECT_RUNS = 4
 RACE = "WARNING: ThreadSanitizer: data race"
 MISUSE = "fakecuda: "
-REPORTS = {"thread-sanitizer": (RACE,), "fake-device": (MISUSE,), "either": (RACE, MISUSE)}
+REFUSAL = "nccl: "
+REPORTS = {
+    "thread-sanitizer": (RACE,),
+    "fake-device": (MISUSE,),
+    "either": (RACE, MISUSE),
+    "refusal": (REFUSAL,),
+}
 
 
 def run(program, name, how, seed):

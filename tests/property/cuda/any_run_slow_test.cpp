@@ -38,10 +38,27 @@ std::vector<double> train(const Pipeline& pipeline, std::vector<Iteration>& iter
   return weights;
 }
 
-/// Any pipeline, limits and hints, with and without a device that is held up at random: no run stands still,
-/// and every one trains what one thread does.
+/// Call by call on half of the ranks; else by graphs captured before the run or in it, the latter at times
+/// with room for few, so that they push each other out.
+void draw_code(const test::Draw& draw, test::DeviceTraining& training) {
+  std::vector<test::DeviceCode> codes;
+  for (StageId stage = 0; stage < training.pipeline.stages(); ++stage) {
+    const std::uint32_t drawn = draw(0, 3);
+    codes.push_back(drawn < 2    ? test::DeviceCode::Eager
+                    : drawn == 2 ? test::DeviceCode::Captured
+                                 : test::DeviceCode::CapturedUnmet);
+  }
+  const bool captured = std::ranges::count(codes, test::DeviceCode::Captured) > 0;
+  training.cache.most_graphs = captured ? 0 : draw(0, 3);
+  training.cache.warm_ups = 0;
+  training.code_of = [codes](StageId stage) { return codes[stage]; };
+}
+
+/// Any pipeline, limits and hints, call by call and by graphs, with and without a device that is held up at
+/// random: no run stands still, and every one trains what one thread does.
 TEST(AnyCudaRun, TenThousandRandomIterationsEndAndTrainWhatOneThreadDoes) {
   std::size_t ran = 0;
+  std::uint64_t launched = 0;
   for (std::uint64_t seed = 0; ran < kIterations; ++seed) {
     const test::Draw draw = test::seeded_draw(seed);
     const test::Scenario scenario = test::draw_scenario(draw);
@@ -54,12 +71,15 @@ TEST(AnyCudaRun, TenThousandRandomIterationsEndAndTrainWhatOneThreadDoes) {
     training.settings.rules = scenario.rules;
     training.settings.poll_interval = 20us;
     training.executor.depth = scenario.depth;
+    draw_code(draw, training);
     if (delayed) fakecuda_delay_us(20);
-    ASSERT_EQ(test::trained_by_threads(training), expected)
-        << "seed " << seed << ": " << test::describe(scenario);
+    const test::Trained trained = test::train_by_threads(training);
+    ASSERT_EQ(trained.weights, expected) << "seed " << seed << ": " << test::describe(scenario);
     if (delayed) fakecuda_delay_us(0);
+    for (const test::GraphUse& graphs : trained.graphs) launched += graphs.launches;
     ran += training.iterations.size();
   }
+  EXPECT_GT(launched, kIterations) << "few of the tasks were graphs";
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Method {
   CudaExecutor::Completion completion = CudaExecutor::Completion::Flags;
 };
 
-std::vector<double> trained_on_devices(const Method& method, const std::vector<Iteration>& iterations) {
+test::DeviceTraining training_of(const Method& method, const std::vector<Iteration>& iterations) {
   const Pipeline& pipeline = method.pipeline;
   test::DeviceTraining training(pipeline, iterations);
   training.policy_of = [&](StageId stage) {
@@ -33,7 +33,29 @@ std::vector<double> trained_on_devices(const Method& method, const std::vector<I
   training.settings.poll_interval = 20us;
   training.executor.depth = method.depth;
   training.executor.completion = method.completion;
-  return test::trained_by_threads(training);
+  return training;
+}
+
+std::vector<double> trained_on_devices(const Method& method, const std::vector<Iteration>& iterations) {
+  return test::trained_by_threads(training_of(method, iterations));
+}
+
+/// All of it by graphs that were captured before.
+std::vector<double> trained_by_graphs(const Method& method, const std::vector<Iteration>& iterations) {
+  test::DeviceTraining training = training_of(method, iterations);
+  training.code_of = [](StageId) { return test::DeviceCode::Captured; };
+  const test::Trained trained = test::train_by_threads(training);
+  for (StageId stage = 0; stage < method.pipeline.stages(); ++stage) {
+    const test::GraphUse& graphs = trained.graphs[stage];
+    const std::size_t passes = method.pipeline.split_backward() ? 3 : 2;
+    const std::size_t tasks =
+        method.pipeline.chunks_of(stage).size() * method.pipeline.microbatches() * passes;
+    EXPECT_GE(graphs.fewest_nodes, 20U);
+    EXPECT_EQ(graphs.unverified, 0U);
+    EXPECT_EQ(graphs.eager, 0U);
+    EXPECT_EQ(graphs.launches, tasks * iterations.size());
+  }
+  return trained.weights;
 }
 
 class CudaPipeline : public ::testing::TestWithParam<Method> {
@@ -55,6 +77,28 @@ TEST_P(CudaPipeline, AlsoWhereTheDeviceIsHeldUpAtRandom) {
   fakecuda_delay_us(100);
   EXPECT_EQ(trained_on_devices(GetParam(), iterations),
             test::trained_by_one_thread(GetParam().pipeline, iterations));
+}
+
+TEST_P(CudaPipeline, TrainsTheSameByCapturedGraphs) {
+  const std::vector<Iteration> iterations{{0}, {1}, {2}};
+  EXPECT_EQ(trained_by_graphs(GetParam(), iterations),
+            test::trained_by_one_thread(GetParam().pipeline, iterations));
+}
+
+TEST_P(CudaPipeline, AlsoByGraphsOnADeviceThatIsHeldUp) {
+  if (fakecuda_delay_us == nullptr) GTEST_SKIP() << "needs the fake device";
+  const std::vector<Iteration> iterations{{0}, {1}};
+  fakecuda_delay_us(20);
+  EXPECT_EQ(trained_by_graphs(GetParam(), iterations),
+            test::trained_by_one_thread(GetParam().pipeline, iterations));
+}
+
+/// Call by call, by graphs captured before, and by graphs that are captured while others run.
+TEST_P(CudaPipeline, AlsoWhereEachRankGetsItsWorkOnTheDeviceInItsOwnWay) {
+  const std::vector<Iteration> iterations{{0}, {1}, {2}};
+  test::DeviceTraining training = training_of(GetParam(), iterations);
+  training.code_of = [](StageId stage) { return static_cast<test::DeviceCode>((stage + 1) % 3); };
+  EXPECT_EQ(test::trained_by_threads(training), test::trained_by_one_thread(GetParam().pipeline, iterations));
 }
 
 std::vector<Method> methods() {

@@ -59,6 +59,14 @@ class BranchedStage : public cuda::Stage {
   [[nodiscard]] std::vector<float> weight_gradient() const;
   /// For StageFault::ForeignTemporary.
   void set_foreign_memory(std::byte* memory) noexcept { foreign_ = memory; }
+  [[nodiscard]] bool saves_outside_slot() const override { return saves_outside_slot_; }
+  [[nodiscard]] cuda::Replay replay(Pass pass, bool /*whole*/,
+                                    const cuda::TaskBuffers& /*buffers*/) const override {
+    return pass == Pass::Forward ? cuda::Replay::Held : replay_;
+  }
+  /// From now on, of other passes than the forward.
+  void set_replay(cuda::Replay replay) noexcept { replay_ = replay; }
+  void set_saves_outside_slot() noexcept { saves_outside_slot_ = true; }
   /// From now on the stage has this fault, or none.
   void set_fault(StageFault fault) noexcept { options_.fault = fault; }
 
@@ -88,6 +96,8 @@ class BranchedStage : public cuda::Stage {
   std::byte* foreign_ = nullptr;
   float microbatch_ = 0;
   float calls_ = 0;
+  cuda::Replay replay_ = cuda::Replay::Held;
+  bool saves_outside_slot_ = false;
 };
 
 }  // namespace sluice::test

@@ -3,7 +3,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <memory>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -30,8 +29,9 @@ inline TensorShape vector_shape(std::int64_t elements) {
   return shape;
 }
 
-/// A stage's slots on the device and its transport: every message is vectors of doubles.
-class DeviceRank {
+/// A stage's slots on the device: every message is vectors of doubles. Ranks and stages have the same
+/// numbers.
+class DeviceSlots {
  public:
   using Payload = std::vector<std::vector<double>>;
 
@@ -41,21 +41,17 @@ class DeviceRank {
     std::int64_t elements = 1;
   };
 
-  /// Ranks and stages have the same numbers.
-  DeviceRank(const Pipeline& pipeline, StageId stage, const Size& size, const cuda::AllGather& all_gather,
-             const cuda::IpcOptions& options = {})
+  DeviceSlots(const Pipeline& pipeline, StageId stage, const Size& size,
+              const cuda::MemorySource& block_source = {})
       : pipeline_(pipeline),
         stage_(stage),
         layouts_(pipeline.edges().size(), cuda::EdgeLayout(size.tensors, vector_shape(size.elements))),
         chunks_(pipeline.chunks_of(stage).size()),
         ranks_(pipeline.stages()),
-        slots_(pipeline, stage, size.slots, layouts_, chunks_) {
+        slots_({pipeline, stage, layouts_, chunks_, cuda::kOneLane, block_source}, size.slots) {
     std::iota(ranks_.begin(), ranks_.end(), 0);
-    transport_ = std::make_unique<cuda::IpcTransport>(
-        cuda::IpcMember{pipeline, stage, ranks_, slots_, clock_}, all_gather, options);
   }
 
-  [[nodiscard]] cuda::IpcTransport& transport() { return *transport_; }
   [[nodiscard]] cuda::SlotMemory& slots() { return slots_; }
 
   /// Into the slot of the message's sender.
@@ -78,6 +74,11 @@ class DeviceRank {
     wait();
     return payload;
   }
+
+ protected:
+  [[nodiscard]] const std::vector<std::uint32_t>& rank_of_stage() const { return ranks_; }
+  [[nodiscard]] const Clock& clock() const { return clock_; }
+  [[nodiscard]] const std::vector<cuda::EdgeLayout>& layouts() const { return layouts_; }
 
  private:
   /// On a stream of the rank's own: it orders nothing that the transport has to order.
@@ -109,7 +110,26 @@ class DeviceRank {
   cuda::SlotMemory slots_;
   cuda::Stream stream_ = cuda::make_stream();
   host::SteadyClock clock_;
-  std::unique_ptr<cuda::IpcTransport> transport_;
+};
+
+/// A stage's slots and the transport between the devices of a host.
+class DeviceRank : public DeviceSlots {
+ public:
+  DeviceRank(const Pipeline& pipeline, StageId stage, const Size& size, const cuda::AllGather& all_gather,
+             const cuda::IpcOptions& options = {})
+      : DeviceSlots(pipeline, stage, size),
+        transport_(cuda::IpcMember{pipeline, stage, rank_of_stage(), slots(), clock()}, all_gather, options) {
+  }
+
+  [[nodiscard]] cuda::IpcTransport& transport() { return transport_; }
+  [[nodiscard]] Transport& endpoint() { return transport_; }
+  /// What is under way gets on.
+  static void pass_time() { cuda::check(cudaDeviceSynchronize(), "waiting for the device"); }
+  /// Until something may have happened, at the latest then.
+  void sleep_until(Time deadline) { transport_.wake().wait_until(deadline); }
+
+ private:
+  cuda::IpcTransport transport_;
 };
 
 /// What a transport connects by.

@@ -15,9 +15,11 @@ namespace sluice::test {
 /// One rank's part in a run in which every edge carries every microbatch both ways, in any order: it sends
 /// when it has a slot, accepts when it has one, and looks at all that arrives. Its neighbours are at most one
 /// iteration ahead.
+/// @tparam Rank has slots and a transport, as DeviceRank
+template <typename Rank = DeviceRank>
 class DeviceTraffic {
  public:
-  DeviceTraffic(const Pipeline& pipeline, StageId stage, DeviceRank& rank, const DeviceRank::Size& size,
+  DeviceTraffic(const Pipeline& pipeline, StageId stage, Rank& rank, const DeviceSlots::Size& size,
                 std::uint32_t seed)
       : pipeline_(pipeline), stage_(stage), rank_(rank), size_(size), random_(seed + stage) {
     for (Slot slot = 0; slot < size.slots; ++slot) free_.push_back(slot);
@@ -28,8 +30,8 @@ class DeviceTraffic {
   }
 
   /// What a message carries: nothing that another one does, and as many elements as its microbatch says.
-  static DeviceRank::Payload payload_of(const MessageId& id, const DeviceRank::Size& size) {
-    DeviceRank::Payload payload(size.tensors);
+  static DeviceSlots::Payload payload_of(const MessageId& id, const DeviceSlots::Size& size) {
+    DeviceSlots::Payload payload(size.tensors);
     for (std::size_t tensor = 0; tensor < size.tensors; ++tensor) {
       const auto elements =
           (id.microbatch * 7 + id.iteration + tensor) % static_cast<std::size_t>(size.elements + 1);
@@ -122,13 +124,13 @@ class DeviceTraffic {
   void rest() {
     const bool looks = rank_.transport().next_deadline() == kAnyTime;
     const Duration longest = looks ? std::chrono::microseconds(50) : std::chrono::milliseconds(100);
-    rank_.transport().wake().wait_until(clock_.now() + longest);
+    rank_.sleep_until(clock_.now() + longest);
   }
 
   const Pipeline& pipeline_;
   StageId stage_;
-  DeviceRank& rank_;
-  DeviceRank::Size size_;
+  Rank& rank_;
+  DeviceSlots::Size size_;
   std::mt19937 random_;
   host::SteadyClock clock_;
   std::vector<Slot> free_;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -21,12 +22,15 @@ namespace sluice::test {
 
 /// Stages as forked processes, each with a transport, which this process tells what to do. It must not have
 /// used CUDA itself.
+/// @tparam Rank has slots and a transport, as DeviceRank
+template <typename Rank = DeviceRank>
 class RemoteRanks {
  public:
-  using Payload = DeviceRank::Payload;
+  using Payload = DeviceSlots::Payload;
+  /// Called in the rank's process.
+  using Make = std::function<std::unique_ptr<Rank>(StageId, process::Bootstrap&)>;
 
-  RemoteRanks(const Pipeline& pipeline, const DeviceRank::Size& size)
-      : desks_(pipeline.stages() * sizeof(Desk)) {
+  RemoteRanks(const Pipeline& pipeline, const Make& make) : desks_(pipeline.stages() * sizeof(Desk)) {
     for (std::uint32_t rank = 0; rank < pipeline.stages(); ++rank) {
       new (&desk(rank)) Desk;
       sem_init(&desk(rank).asked, 1, 0);
@@ -34,7 +38,7 @@ class RemoteRanks {
       endpoints_.push_back(std::make_unique<Endpoint>(desk(rank)));
     }
     ranks_ = std::make_unique<ForkedRanks>(
-        pipeline.stages(), [&](process::Bootstrap& bootstrap) { return serve(pipeline, size, bootstrap); });
+        pipeline.stages(), [&](process::Bootstrap& bootstrap) { return serve(make, bootstrap); });
   }
   /// @throws std::runtime_error if a process did not end as it should
   void close() {
@@ -174,15 +178,15 @@ class RemoteRanks {
   Desk& desk(std::uint32_t rank) { return desks_.as<Desk>()[rank]; }
 
   /// A rank's process.
-  int serve(const Pipeline& pipeline, const DeviceRank::Size& size, process::Bootstrap& bootstrap) {
+  int serve(const Make& make, process::Bootstrap& bootstrap) {
     cuda::use_device(0);
-    DeviceRank rank(pipeline, static_cast<StageId>(bootstrap.rank()), size, all_gather_of(bootstrap));
+    const std::unique_ptr<Rank> rank = make(static_cast<StageId>(bootstrap.rank()), bootstrap);
     Desk& desk = this->desk(bootstrap.rank());
     for (bool quit = false; !quit;) {
       if (sem_wait(&desk.asked) != 0) continue;
       quit = desk.call == Call::Quit;
       try {
-        carry_out(rank, desk);
+        carry_out(*rank, desk);
       } catch (const std::exception& error) {
         std::snprintf(desk.error, kLongestError, "%s", error.what());
       }
@@ -191,8 +195,8 @@ class RemoteRanks {
     return 0;
   }
 
-  static void carry_out(DeviceRank& rank, Desk& desk) {
-    cuda::IpcTransport& transport = rank.transport();
+  static void carry_out(Rank& rank, Desk& desk) {
+    Transport& transport = rank.endpoint();
     switch (desk.call) {
       case Call::PollOffer:
         desk.found = transport.poll(desk.offer);
@@ -227,7 +231,7 @@ class RemoteRanks {
         write(desk, rank.get(desk.id, desk.slot));
         break;
       case Call::Synchronize:
-        cuda::check(cudaDeviceSynchronize(), "waiting for the device");
+        rank.pass_time();
         break;
       case Call::Quit:
         break;

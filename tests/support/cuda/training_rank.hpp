@@ -3,19 +3,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 #include "arithmetic_stage.hpp"
-#include "cuda/device_arithmetic_stage.hpp"
 #include "cuda/device_rank.hpp"
+#include "cuda/training_stage.hpp"
 #include "rank_threads.hpp"
 #include "sluice/cuda/cuda_executor.hpp"
 #include "sluice/cuda/device.hpp"
-#include "sluice/cuda/eager_code.hpp"
 #include "sluice/cuda/ipc_transport.hpp"
 #include "sluice/error.hpp"
 #include "sluice/host/rank_runner.hpp"
@@ -41,45 +38,25 @@ class SharedWatch final : public host::RunWatch {
   std::atomic<Time::rep> last_{host::SteadyClock().now().count()};
 };
 
-/// How the ranks of a pipeline train arithmetic on devices.
-struct DeviceTraining {
-  DeviceTraining(const Pipeline& run, std::vector<Iteration> order)
-      : pipeline(run), iterations(std::move(order)) {}
-
-  const Pipeline& pipeline;
-  std::vector<Iteration> iterations;
-  std::function<Policy(StageId)> policy_of;
-  host::RunSettings settings;
-  cuda::CudaExecutor::Options executor;
-};
-
 /// One rank: all that a thread or process needs to run its stage. Ranks and stages have the same numbers.
 class TrainingRank {
  public:
-  TrainingRank(const DeviceTraining& training, process::Bootstrap& bootstrap, SharedWatch& watch)
+  /// @param agreement with the other ranks of its group, and outlives the rank; null if it has none
+  TrainingRank(const DeviceTraining& training, process::Bootstrap& bootstrap, SharedWatch& watch,
+               Agreement* agreement = nullptr)
       : training_(training),
         stage_(static_cast<StageId>(bootstrap.rank())),
         watch_(watch),
+        agreement_(agreement == nullptr ? alone_ : *agreement),
         policy_(training.policy_of(stage_)),
         slots_(
             policy_.slots(pipeline(), stage_, training.settings.limit_of(stage_), training.settings.rules)),
         buffers_(pipeline(), stage_, slots_),
+        device_(training, stage_, bootstrap.rank(), slots_),
         ranks_(pipeline().stages()) {
-    std::vector<cuda::Stage*> code;
-    std::vector<cuda::ChunkMemory> chunks;
-    for (const Chunk chunk : pipeline().chunks_of(stage_)) {
-      stages_.push_back(std::make_unique<DeviceArithmeticStage>(pipeline(), chunk));
-      code.push_back(stages_.back().get());
-      chunks.push_back(stages_.back()->memory());
-    }
-    const std::vector<cuda::EdgeLayout> layouts = arithmetic_layouts(pipeline());
-    memory_ =
-        std::make_unique<cuda::SlotMemory>(cuda::SlotMemoryPlan{pipeline(), stage_, layouts, chunks}, slots_);
-    code_ =
-        std::make_unique<cuda::EagerCode>(pipeline(), stage_, std::move(code), *memory_, bootstrap.rank());
     std::iota(ranks_.begin(), ranks_.end(), 0);
     transport_ = std::make_unique<cuda::IpcTransport>(
-        cuda::IpcMember{pipeline(), stage_, ranks_, *memory_, clock_}, all_gather_of(bootstrap));
+        cuda::IpcMember{pipeline(), stage_, ranks_, device_.memory(), clock_}, all_gather_of(bootstrap));
     make_runner(bootstrap.rank());
   }
 
@@ -95,27 +72,22 @@ class TrainingRank {
 
   [[nodiscard]] const cuda::CudaExecutor& executor() const { return *executor_; }
   [[nodiscard]] Waiting waiting() const { return runner_->waiting(); }
+  [[nodiscard]] Wake& wake() { return transport_->wake(); }
   /// By chunk of the stage.
-  [[nodiscard]] std::vector<double> weights() const {
-    std::vector<double> weights;
-    for (const auto& stage : stages_) weights.push_back(stage->weight());
-    return weights;
-  }
+  [[nodiscard]] std::vector<double> weights() const { return device_.weights(); }
+  [[nodiscard]] GraphUse graph_use() const { return device_.graph_use(); }
 
  private:
   [[nodiscard]] const Pipeline& pipeline() const { return training_.pipeline; }
 
   void make_runner(std::uint32_t rank) {
-    workload_.make_device = [this](std::uint32_t own, StageId stage, std::uint32_t slots, Wake&) {
-      cuda::CudaExecutor::Options options = training_.executor;
-      options.rank = own;
-      auto executor = std::make_unique<cuda::CudaExecutor>(clock_, pipeline(), stage, slots, *code_, options);
+    workload_.make_device = [this](std::uint32_t, StageId, std::uint32_t slots, Wake&) {
+      auto executor = device_.make_executor(clock_, slots);
       executor_ = executor.get();
       return executor;
     };
     workload_.after_iteration = [this](std::uint32_t, const Iteration& iteration) {
-      if (iteration.kind == IterationKind::ForwardOnly) return;
-      for (const auto& stage : stages_) stage->step();
+      if (iteration.kind == IterationKind::Training) device_.step();
     };
     runner_ = std::make_unique<host::RankRunner>(
         pipeline(), workload_, training_.settings, std::move(policy_),
@@ -125,37 +97,50 @@ class TrainingRank {
   const DeviceTraining& training_;
   StageId stage_;
   SharedWatch& watch_;
+  SingleRank alone_;
+  Agreement& agreement_;
   Policy policy_;
   std::uint32_t slots_;
   host::SlotBuffers buffers_;
+  TrainingStage device_;
   /// Of each stage.
   std::vector<std::uint32_t> ranks_;
   host::SteadyClock clock_;
-  std::vector<std::unique_ptr<DeviceArithmeticStage>> stages_;
-  std::unique_ptr<cuda::SlotMemory> memory_;
-  std::unique_ptr<cuda::EagerCode> code_;
   std::unique_ptr<cuda::IpcTransport> transport_;
-  SingleRank agreement_;
   host::Workload workload_;
   /// The runner's.
   const cuda::CudaExecutor* executor_ = nullptr;
   std::unique_ptr<host::RankRunner> runner_;
 };
 
-/// The weights after training with each rank a thread.
-inline std::vector<double> trained_by_threads(const DeviceTraining& training) {
+/// What training with each rank a thread leaves.
+struct Trained {
+  /// By chunk.
+  std::vector<double> weights;
+  /// By stage.
+  std::vector<GraphUse> graphs;
+};
+
+inline Trained train_by_threads(const DeviceTraining& training) {
   const Pipeline& pipeline = training.pipeline;
   SharedWatch watch;
-  std::vector<double> weights(pipeline.chunks());
+  Trained trained{std::vector<double>(pipeline.chunks()), std::vector<GraphUse>(pipeline.stages())};
   on_each_rank(pipeline.stages(), [&](process::Bootstrap& bootstrap) {
     cuda::use_device(0);
+    const auto stage = static_cast<StageId>(bootstrap.rank());
     TrainingRank rank(training, bootstrap, watch);
     rank.run();
     const std::vector<double> own = rank.weights();
-    const auto chunks = pipeline.chunks_of(static_cast<StageId>(bootstrap.rank()));
-    for (std::size_t i = 0; i < chunks.size(); ++i) weights[chunks[i]] = own[i];
+    const auto chunks = pipeline.chunks_of(stage);
+    for (std::size_t i = 0; i < chunks.size(); ++i) trained.weights[chunks[i]] = own[i];
+    trained.graphs[stage] = rank.graph_use();
   });
-  return weights;
+  return trained;
+}
+
+/// The weights after training with each rank a thread.
+inline std::vector<double> trained_by_threads(const DeviceTraining& training) {
+  return train_by_threads(training).weights;
 }
 
 /// What one thread of the host makes of the weights.

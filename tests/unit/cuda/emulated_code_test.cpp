@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../../engine/src/cuda/kernels/completion_mark.hpp"
 #include "../../../engine/src/cuda/kernels/spin.hpp"
 #include "sluice/cuda/cuda_executor.hpp"
 #include "sluice/error.hpp"
@@ -74,6 +75,19 @@ TEST(EmulatedCode, StandsInForTheDevicesOfAWholeRun) {
     const host::IterationReport report = run.run({index});
     for (const host::RankReport& rank : report.ranks) EXPECT_EQ(rank.ran.size(), 30U);
   }
+}
+
+/// Only the block that is through last says so.
+TEST(Marks, AnEndIsCountedAndThePlaceReadyForTheNext) {
+  CompletionMark mark;
+  PlaceCounts counts{7, 3};
+  kernels::note_start(mark, 100);
+  EXPECT_EQ(kernels::note_end(mark, counts, 250), 8U);
+  EXPECT_EQ(counts.ended, 8U);
+  EXPECT_EQ(counts.blocks, 0U);
+  EXPECT_EQ(mark.started_ns, 100U);
+  EXPECT_EQ(mark.ended_ns, 250U);
+  EXPECT_EQ(mark.ended, 0U) << "is published by who calls, after all that was written before";
 }
 
 TEST(Spin, EndsNeverTooSoonHoweverLongItIs) {

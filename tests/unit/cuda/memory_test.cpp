@@ -45,6 +45,19 @@ TEST(DeviceMemory, MovesWithItsOwner) {
   EXPECT_EQ(to.data(), at);
 }
 
+TEST(DeviceMemory, GivesBackWhatItTookOverOnce) {
+  static int released = 0;
+  std::byte somewhere{};
+  {
+    DeviceMemory from(&somewhere, 1, [](std::byte*) noexcept { ++released; });
+    EXPECT_EQ(from.size(), 1U);
+    const DeviceMemory to = std::move(from);
+    EXPECT_EQ(to.data(), &somewhere);
+    EXPECT_EQ(released, 0);
+  }
+  EXPECT_EQ(released, 1);
+}
+
 TEST(DeviceMemory, RunningOutNamesWhatItWasForAndHowMuchIsFree) {
   try {
     const DeviceMemory memory(kTooMuch, "the slots");

@@ -118,6 +118,24 @@ TEST_F(SlotMemoryTest, ReportsWhatItTakes) {
   EXPECT_EQ(memory.block().size(), 5 * memory.bytes().saved_per_slot);
 }
 
+TEST_F(SlotMemoryTest, TheBlockMayComeFromElsewhereAndBeLonger) {
+  SlotMemoryPlan longer = plan(1);
+  std::size_t asked = 0;
+  longer.block_source = [&](std::size_t bytes, const char* what) {
+    asked = bytes;
+    return DeviceMemory(bytes + 4096, what);
+  };
+  SlotMemory memory(longer, 5);
+  EXPECT_EQ(asked, 5 * memory.bytes().saved_per_slot);
+  EXPECT_EQ(memory.block().size(), asked + 4096);
+  EXPECT_EQ(memory.bytes().total, memory.block().size() + 512);
+  std::vector<Range> all;
+  for (Slot slot = 0; slot < 5; ++slot) {
+    for (const Range& range : ranges_of(memory.at(0, slot))) all.push_back(range);
+  }
+  expect_apart_and_inside(all, memory.block());
+}
+
 TEST_F(SlotMemoryTest, SharesTemporariesWithinALaneOnly) {
   SlotMemoryPlan separate = plan(1);
   separate.lanes = {Lane::Compute, Lane::Compute, Lane::WeightGrad};

@@ -53,7 +53,9 @@ class AttemptAgreement : public GroupAgreement {
   [[nodiscard]] virtual std::span<const std::byte> contribute() = 0;
   /// Since when this rank's contribution stands.
   [[nodiscard]] virtual Time stands_since() const = 0;
-  /// The outcome of the current attempt, which is complete.
+  /// Whether the outcome of the current attempt, which is complete, can be told yet.
+  [[nodiscard]] virtual bool outcome_known() { return true; }
+  /// The outcome of the current attempt, which is known.
   [[nodiscard]] virtual std::optional<Task> choose() = 0;
   /// First picks differed before the task was chosen.
   [[nodiscard]] virtual bool picks_differed(const Task& task) const = 0;

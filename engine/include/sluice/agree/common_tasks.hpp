@@ -25,6 +25,12 @@ struct Ask {
 
 [[nodiscard]] Ask ask_of(const Arbiter& arbiter, PassMask allowed);
 
+/// Sets the focus of the group's arbiter. One member that is in focus puts the group in focus: all know the
+/// same focus, but not all the limit at the same time.
+/// @param asks one a member
+/// @return the passes that all allow
+[[nodiscard]] PassMask focus_group(Arbiter& arbiter, std::span<const Ask> asks);
+
 /// The tasks that are runnable on every member of a group, and the arbiter that ranks them.
 ///
 /// Its state advances with decisions alone, so that all who decide from the same sets hold the same.
@@ -41,8 +47,7 @@ class CommonTasks {
   /// Everything that is runnable on a member, in the words of a TaskSet of the stage.
   void assign(std::uint32_t member, std::span<const std::uint64_t> words);
 
-  /// The arbiter's best task among those runnable on all members and allowed by all. One member that is
-  /// in focus puts the group in focus: all know the same focus, but not all the limit at the same time.
+  /// The arbiter's best task among those runnable on all members and allowed by all, in the group's focus.
   /// @param asks one a member
   [[nodiscard]] std::optional<Task> candidate(std::span<const Ask> asks);
 

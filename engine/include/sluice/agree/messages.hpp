@@ -16,7 +16,7 @@
 /// What the ranks of a group send each other: structs of fixed size, in the byte order of the machine.
 namespace sluice::agree {
 
-enum class MessageKind : std::uint8_t { Ask = 1, Decision, FirstPick, Bitmap };
+enum class MessageKind : std::uint8_t { Ask = 1, Decision, FirstPick, Bitmap, Ranges };
 
 /// A task and what is said of it: for a change, whether it is runnable; elsewhere, whether there is one.
 struct TaskField {
@@ -89,7 +89,7 @@ struct DecisionMessage {
   TaskField task;
 };
 
-/// To an attempt. A bitmap's is followed by the words of a TaskSet.
+/// To an attempt. A bitmap's is followed by the words of a TaskSet, that of ranges by ranges of ranks.
 struct ContributionMessage {
   Header header;
   AskFields ask;

@@ -17,6 +17,13 @@ struct alignas(32) CompletionMark {
   std::uint32_t ended = 0;  ///< how often it ended since the board was made, modulo 2^32
 };
 
+/// What a place's device side counts, in device memory, where counting costs no way to the host and back.
+struct PlaceCounts {
+  std::uint32_t ended = 0;  ///< as in the mark
+  /// Blocks that are through, of a running kernel that makes the marks itself.
+  std::uint32_t blocks = 0;
+};
+
 /// Tells the host, without any call of the runtime, that work on a stream has ended: the work's own last
 /// node adds one to a counter in pinned memory, which the host compares with how often it was launched. A
 /// place has at most one task on the device at a time; what is captured once counts at every replay.
@@ -30,6 +37,13 @@ class CompletionBoard {
   /// @throws CudaError
   void enqueue_start(std::uint32_t place, cudaStream_t stream) const;
   void enqueue_end(std::uint32_t place, cudaStream_t stream) const;
+
+  /// What a kernel writes that makes both marks itself, in place of these two.
+  struct DeviceSide {
+    CompletionMark* mark = nullptr;
+    PlaceCounts* counts = nullptr;
+  };
+  [[nodiscard]] DeviceSide device_side(std::uint32_t place) const noexcept;
 
   /// The host has launched the place's work once more.
   void launched(std::uint32_t place) noexcept { ++launches_[place]; }
@@ -48,13 +62,11 @@ class CompletionBoard {
   [[nodiscard]] std::uint32_t places() const noexcept { return static_cast<std::uint32_t>(launches_.size()); }
 
  private:
-  [[nodiscard]] CompletionMark* device_mark(std::uint32_t place) const noexcept;
-  [[nodiscard]] std::uint32_t* device_count(std::uint32_t place) const noexcept;
   [[nodiscard]] Time to_host_clock(std::uint64_t device_ns) const noexcept;
   void calibrate();
 
   MappedMemory marks_;
-  /// How often each place has ended, as the device counts.
+  /// A PlaceCounts for each place.
   DeviceMemory counts_;
   std::vector<std::uint32_t> launches_;
   /// Added to the device's timer to get the host's steady clock.

@@ -8,7 +8,7 @@
 namespace sluice::cuda {
 
 /// Keeps part of a device busy for a given time and computes nothing, so that several stages on one device
-/// behave as several devices.
+/// behave as several devices. A task is one kernel, which makes both marks of its place.
 class EmulatedCode final : public TaskCode {
  public:
   struct Options {
@@ -29,9 +29,5 @@ class EmulatedCode final : public TaskCode {
   host::TaskTime task_time_;
   Options options_;
 };
-
-/// Keeps the stream, and `blocks` blocks of `threads` threads, busy for a time from when it gets there.
-/// @throws CudaError
-void enqueue_spin(Duration time, std::uint32_t blocks, std::uint32_t threads, cudaStream_t stream);
 
 }  // namespace sluice::cuda

@@ -42,7 +42,7 @@ struct SlotBuffers {
 struct SlotMemoryBytes {
   std::size_t saved_per_slot = 0;  ///< everything a slot owns: edge tensors and saved activations
   std::size_t temporary = 0;       ///< shared by the tasks of a lane, one for each lane in use
-  std::size_t total = 0;
+  std::size_t total = 0;           ///< as allocated
 };
 
 /// The lane of each pass, as the dispatcher has it.
@@ -58,6 +58,8 @@ struct SlotMemoryPlan {
   /// By chunk of the stage, ascending.
   std::span<const ChunkMemory> chunks;
   PassLanes lanes = kOneLane;
+  /// Of the block that holds the slots; cudaMalloc if empty.
+  MemorySource block_source{};
 };
 
 /// The device memory behind a rank's slots, allocated once. Every slot can hold a microbatch of any of the
@@ -79,7 +81,8 @@ class SlotMemory {
   [[nodiscard]] std::byte* temporary(Lane lane) const noexcept;
   [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
   [[nodiscard]] const SlotMemoryBytes& bytes() const noexcept { return bytes_; }
-  /// The one allocation that holds all slots: for handing to another process.
+  /// The one allocation that holds all slots: for handing to another process. May be longer than they are, if
+  /// its source made it so.
   [[nodiscard]] const DeviceMemory& block() const noexcept { return block_; }
 
   /// What so many slots would take.

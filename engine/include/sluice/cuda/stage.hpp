@@ -26,6 +26,13 @@ struct DeviceSpan {
   std::uint8_t dtype_bits = 8;
 };
 
+/// What can be done for a task.
+enum class Replay {
+  Held,     ///< a graph that is held can be launched
+  Again,    ///< it cannot, but a new capture can
+  ByCalls,  ///< neither
+};
+
 /// User code of one chunk on a device. Each call enqueues its work on `stream` (or on streams forked from it
 /// and joined again) and returns; it does not wait for the device, allocate, or read what the device
 /// computes.
@@ -43,6 +50,14 @@ class Stage {
   /// Memory outside the slot that the chunk's tasks change, such as its weight gradients: put back after the
   /// runs that warm a capture up and verify it. Valid, and the same, as long as the stage lives.
   [[nodiscard]] virtual std::span<const DeviceSpan> state() const { return {}; }
+
+  /// What a captured forward leaves for its other passes is memory of that capture, not of the slot.
+  [[nodiscard]] virtual bool saves_outside_slot() const { return false; }
+  /// Whether a graph of the pass that was captured earlier works with what the slot's other passes left now.
+  /// Asked after `prepare_task`.
+  [[nodiscard]] virtual Replay replay(Pass /*pass*/, bool /*whole*/, const TaskBuffers& /*buffers*/) const {
+    return Replay::Held;
+  }
 
   /// Before a task's work goes on the stream: for small words that the work reads, such as the microbatch's
   /// data or its random state. Not captured.

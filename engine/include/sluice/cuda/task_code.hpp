@@ -11,7 +11,8 @@ namespace sluice::cuda {
 
 /// Puts the work of a task on a stream: by launching a captured graph, or call by call.
 ///
-/// What it puts there begins with `CompletionBoard::enqueue_start` of the place and ends with `enqueue_end`.
+/// What it puts there begins with `CompletionBoard::enqueue_start` of the place and ends with `enqueue_end`,
+/// or makes the same marks itself.
 class TaskCode {
  public:
   virtual ~TaskCode() = default;

@@ -16,7 +16,8 @@
 
 namespace sluice::host {
 
-/// Runs a rank's tasks on one worker thread, in launch order, whatever their lane.
+/// Runs a rank's tasks on one thread, in launch order, whatever their lane: on a worker of its own, or on a
+/// thread that the embedder lends.
 class HostExecutor final : public Executor {
  public:
   struct Options {
@@ -25,6 +26,8 @@ class HostExecutor final : public Executor {
     std::uint32_t depth = 1;
     /// How long the destructor waits for user code that does not return.
     Duration grace = std::chrono::seconds(60);
+    /// There is no worker: another thread than the rank's own calls `run_one`.
+    bool lent_thread = false;
   };
 
   /// @param stages user code of each of the stage's chunks, in ascending order of chunk
@@ -34,7 +37,7 @@ class HostExecutor final : public Executor {
                SlotBuffers& buffers, Wake& wake, Options options);
   /// Waits for the running task; those behind it are dropped. User code that does not return within
   /// the grace cannot be left running on memory that goes away: the process is then aborted, with the
-  /// rank and the task on standard error.
+  /// rank and the task on standard error. Precondition with a lent thread: it is not inside of `run_one`.
   ~HostExecutor() override;
   HostExecutor(const HostExecutor&) = delete;
   HostExecutor& operator=(const HostExecutor&) = delete;
@@ -45,8 +48,16 @@ class HostExecutor final : public Executor {
   [[nodiscard]] Time next_deadline() const override { return kNever; }
   [[nodiscard]] std::string failure() const override { return failure_; }
 
+  /// Runs one launched task on the calling thread; waits for it until the deadline, or until somebody calls
+  /// `stop_waiting`. All calls come from one thread, or one after the other.
+  /// @return false if none came
+  bool run_one(Time deadline);
+  /// Ends a wait of `run_one`, from any thread.
+  void stop_waiting() noexcept { worker_wake_.notify(); }
+
  private:
   void work();
+  void finish(const Launch& launch);
   [[noreturn]] void abandon() const;
   void prepare();
   Done run(const Launch& launch);

@@ -28,6 +28,9 @@ using Payload = std::vector<TensorPtr>;
 /// Bytes of all elements.
 [[nodiscard]] std::uint64_t bytes_of(const TensorShape& shape) noexcept;
 
+/// Stands for a gradient that is not there, because nothing depends on the input: `uint8[0]`.
+[[nodiscard]] bool is_absent(const TensorShape& gradient) noexcept;
+
 /// `float32[4, 64, 96]`.
 [[nodiscard]] std::string to_string(const TensorShape& shape);
 

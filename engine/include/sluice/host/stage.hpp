@@ -36,7 +36,7 @@ class Stage {
   /// Computes the gradients of the inputs; with `whole`, also accumulates the weight gradients.
   /// @param output_grads one payload for each edge out of the chunk; may be moved from
   /// @param input_grads one payload for each edge into the chunk, to be filled with tensors of the
-  ///        input's shapes
+  ///        input's shapes, or with absent ones (see `is_absent`)
   virtual void backward(const TaskContext& context, bool whole, std::span<Payload> output_grads,
                         std::span<Payload> input_grads) = 0;
 

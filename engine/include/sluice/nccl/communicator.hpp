@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "sluice/clock.hpp"
+#include "sluice/cuda/memory.hpp"
 #include "sluice/nccl/library.hpp"
 
 namespace sluice::nccl {
@@ -35,19 +37,35 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  /// Null after `abort`.
   [[nodiscard]] ncclComm_t get() const noexcept { return communicator_; }
   [[nodiscard]] const Place& place() const noexcept { return place_; }
 
-  /// Waits, with a bound, for a call that said that it goes on in the background.
+  /// What a call of the library said: whether it is over. If not, it goes on in the background, and the next
+  /// one comes after it is `ready`.
+  /// @param what was tried
   /// @throws NcclError naming the place
+  bool over(ncclResult_t result, const char* what);
+  /// Whether no call goes on in the background. Does not wait.
+  /// @throws NcclError naming the place
+  [[nodiscard]] bool ready(const char* what);
+  /// Waits, with a bound, for a call that may go on in the background.
+  /// @throws NcclError naming the place; Error if it takes longer than the patience
   void complete(ncclResult_t result, const char* what);
   /// Whether its peers and the network are well; a call to NCCL, so not for every poll.
   /// @throws NcclError naming the place
   void check_health();
   /// What is enqueued ends without having been carried out. The communicator is of no more use.
   void abort() noexcept;
+  /// How long the next calls may wait.
+  void set_patience(Duration patience) noexcept { patience_ = patience; }
 
  private:
+  [[noreturn]] void fail(ncclResult_t code, const char* what);
+  [[nodiscard]] ncclResult_t state() const;
+  [[nodiscard]] bool await_ready(const char* what);
+  void finalize() noexcept;
+
   const Library& library_;
   Place place_;
   Duration patience_;
@@ -60,16 +78,14 @@ class WindowMemory {
  public:
   /// @throws NcclError with the bytes asked for
   WindowMemory(std::size_t bytes, const char* what);
-  ~WindowMemory();
-  WindowMemory(const WindowMemory&) = delete;
-  WindowMemory& operator=(const WindowMemory&) = delete;
 
-  [[nodiscard]] std::byte* data() const noexcept { return data_; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::byte* data() const noexcept { return memory_.data(); }
+  [[nodiscard]] std::size_t size() const noexcept { return memory_.size(); }
+  /// For those who hold any kind of device memory.
+  [[nodiscard]] cuda::DeviceMemory take() && noexcept { return std::move(memory_); }
 
  private:
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  cuda::DeviceMemory memory_;
 };
 
 /// Memory that the peers of a communicator put into, of the same size on all of them.

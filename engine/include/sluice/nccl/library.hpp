@@ -20,8 +20,8 @@ class NcclError : public Error {
   ncclResult_t code_;
 };
 
-/// The calls of the NCCL library that is there when the program runs. It is loaded when it is first asked for,
-/// so that a program that can use NCCL also starts where there is none.
+/// The calls of the NCCL library that is there when the program runs. It is loaded when it is first asked
+/// for, so that a program that can use NCCL also starts where there is none.
 struct Library {
   /// As ncclGetVersion says: 22907 is 2.29.7.
   int version = 0;
@@ -43,9 +43,13 @@ struct Library {
   decltype(&ncclSignal) signal = nullptr;
   decltype(&ncclWaitSignal) wait_signal = nullptr;
 
+  /// @throws as `load`, at each call until there is a library
+  [[nodiscard]] static const Library& get();
+  /// Loads a library, which stays loaded.
+  /// @param file as dlopen takes it
   /// @throws ConfigError naming `nccl`: there is none, or one older than 2.29, which has no one-sided calls,
   ///         or a driver older than 12.5; says what was found and that UCX is the choice then
-  [[nodiscard]] static const Library& get();
+  [[nodiscard]] static Library load(const char* file = "libnccl.so.2");
 };
 
 }  // namespace sluice::nccl

@@ -10,12 +10,12 @@ namespace sluice::cuda::kernels {
 
 __host__ __device__ inline void note_start(CompletionMark& mark, std::uint64_t now) { mark.started_ns = now; }
 
-/// @param count of the place's ends, in device memory, where counting costs no way to the host and back
 /// @return what is to be published as `mark.ended` after all that was written before
-__host__ __device__ inline std::uint32_t note_end(CompletionMark& mark, std::uint32_t& count,
+__host__ __device__ inline std::uint32_t note_end(CompletionMark& mark, PlaceCounts& counts,
                                                   std::uint64_t now) {
   mark.ended_ns = now;
-  return ++count;
+  counts.blocks = 0;
+  return ++counts.ended;
 }
 
 }  // namespace sluice::cuda::kernels

@@ -21,11 +21,17 @@ class CaptureError : public Error {
   [[nodiscard]] std::uint32_t rank() const noexcept { return rank_; }
   [[nodiscard]] const CaptureKey& key() const noexcept { return key_; }
   [[nodiscard]] cudaError_t code() const noexcept { return code_; }
+  /// What was tried.
+  [[nodiscard]] const std::string& step() const noexcept { return step_; }
+  /// Without rank, task and advice.
+  [[nodiscard]] const std::string& cause() const noexcept { return cause_; }
 
  private:
   std::uint32_t rank_;
   CaptureKey key_;
   cudaError_t code_;
+  std::string step_;
+  std::string cause_;
 };
 
 }  // namespace sluice::graphs

@@ -98,6 +98,8 @@ class GraphCache final : public cuda::TaskCode {
   /// @param device its name
   [[nodiscard]] Manifest manifest(const std::string& device) const;
   [[nodiscard]] const CacheStatistics& statistics() const noexcept { return statistics_; }
+  /// On which it warms up, captures and verifies.
+  [[nodiscard]] cudaStream_t stream() const noexcept { return stream_.get(); }
   /// What is captured ahead of each chunk and slot, in order.
   [[nodiscard]] std::vector<CaptureKey> tasks() const;
 
@@ -129,6 +131,7 @@ class GraphCache final : public cuda::TaskCode {
   /// @param was the graph to update, if it can be
   [[nodiscard]] cuda::GraphExec instantiate(cudaGraph_t graph, cuda::GraphExec was);
   void verify(std::uint32_t index, const Rehearsal& rehearsal, cuda::CompletionBoard& board);
+  void replay(const Held& held, cuda::CompletionBoard& board) const;
 
   /// False if as many as may be held are all on the device.
   [[nodiscard]] bool make_room();

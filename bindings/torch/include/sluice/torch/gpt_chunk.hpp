@@ -42,6 +42,14 @@ class Dropout {
   Dropout() = default;
   Dropout(double probability, std::uint64_t seed, std::uint64_t step, std::uint32_t microbatch)
       : probability_(probability), seed_(seed), step_(step), microbatch_(microbatch) {}
+  /// Draws from torch's default generator of the tensors' device instead, which whoever runs the chunk has
+  /// given the microbatch's state.
+  [[nodiscard]] static Dropout of_default_generator(double probability) {
+    Dropout dropout;
+    dropout.probability_ = probability;
+    dropout.default_generator_ = true;
+    return dropout;
+  }
 
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x, std::uint32_t layer, Site site) const;
 
@@ -50,6 +58,7 @@ class Dropout {
   std::uint64_t seed_ = 0;
   std::uint64_t step_ = 0;
   std::uint32_t microbatch_ = 0;
+  bool default_generator_ = false;
 };
 
 /// The layers of one chunk: pre-norm transformer blocks, with the embedding before them in the first
