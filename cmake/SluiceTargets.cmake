@@ -28,3 +28,24 @@ function(sluice_add_library component)
   target_include_directories(${target} ${scope}
     $<BUILD_INTERFACE:${arg_HEADERS}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
+
+# sluice_precompile(<target> <header>...): headers that take most of the time of the sources that include them are
+# compiled once for the target.
+function(sluice_precompile target)
+  list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC takes precompiled headers of the system's for the project's own, and warns of them.
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds> $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>
+      $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overread>)
+  endif()
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
+    # Without these ccache does not serve sources with precompiled headers.
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+    endif()
+  endif()
+endfunction()

@@ -53,21 +53,3 @@ if(Torch_FOUND)
   list(APPEND CMAKE_INSTALL_RPATH "${TORCH_INSTALL_PREFIX}/lib" ${CUDAToolkit_LIBRARY_DIR})
 endif()
 message(STATUS "LibTorch stages: ${SLUICE_HAVE_TORCH}, on CUDA: ${SLUICE_TORCH_LINKS_CUDA}")
-
-# sluice_precompile_torch(<target>): ATen's headers, which take most of the time of a source that includes them, are
-# compiled once for the target.
-function(sluice_precompile_torch target)
-  target_precompile_headers(${target} PRIVATE <ATen/ATen.h>)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # GCC takes precompiled headers of the system's for the project's own, and warns of them.
-    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
-  endif()
-  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
-    # Without these ccache does not serve sources with precompiled headers.
-    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${target} PRIVATE -fpch-preprocess)
-    endif()
-  endif()
-endfunction()

@@ -23,7 +23,7 @@ sluice_missing_packages() {
     libtomlplusplus-dev libdlpack-dev libssl-dev libucx-dev) group
   for group in "$@"; do
     case "$group" in
-      tests) wanted+=(python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev ucx-utils spin iproute2) ;;
+      tests) wanted+=(python3 python3-dev python3-venv libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev ucx-utils spin iproute2) ;;
       lint) wanted+=(clang-format clang-tidy) ;;
       fuzz) wanted+=(clang libclang-rt-14-dev) ;;
       venv) wanted+=(python3 python3-venv) ;;

@@ -95,14 +95,20 @@ class LockstepRig {
   Joint joint_{*this};
 };
 
+/// With a worker of its own, or with this thread.
+template <bool LentThread>
 class HostRig {
  public:
   static constexpr Ends kEnds = Ends::Notified;
   explicit HostRig(std::uint32_t depth)
-      : buffers_(pipeline_, 0, kTasks), executor_(pipeline_, 0, {&stage_}, buffers_, wake_, {0, depth}) {}
+      : buffers_(pipeline_, 0, kTasks),
+        executor_(pipeline_, 0, {&stage_}, buffers_, wake_, {0, depth, 60s, LentThread}) {}
 
   Executor& executor() { return executor_; }
-  void pass_time() { wake_.wait_until(host::SteadyClock().now() + 1s); }
+  void pass_time() {
+    if (LentThread) executor_.run_one(host::SteadyClock().now() + 1s);
+    wake_.wait_until(host::SteadyClock().now() + 1s);
+  }
 
  private:
   class Nothing final : public host::Stage {
@@ -134,8 +140,9 @@ class ObservedRig {
   host::ObservedExecutor executor_;
 };
 
-using Rigs = ::testing::Types<EmulatedRig, LockstepRig<1>, LockstepRig<3>, SimRig, HostRig,
-                              ObservedRig<EmulatedRig>, ObservedRig<HostRig>>;
+using Rigs =
+    ::testing::Types<EmulatedRig, LockstepRig<1>, LockstepRig<3>, SimRig, HostRig<false>, HostRig<true>,
+                     ObservedRig<EmulatedRig>, ObservedRig<HostRig<false>>, ObservedRig<HostRig<true>>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Host, ExecutorConformance, Rigs);
 
 }  // namespace

@@ -11,6 +11,8 @@ class Point {
  public:
   void reach();
   [[nodiscard]] bool reached() const;
+  /// Also tells whether it was reached, to who does not see what the stream did before.
+  [[nodiscard]] bool passed() const { return reached_.load() != 0; }
   void wait() const;
   /// By the steady clock. Precondition: `reached()`.
   [[nodiscard]] std::int64_t time_ns() const { return time_ns_.load(); }

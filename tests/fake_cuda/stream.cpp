@@ -3,11 +3,39 @@
 #include <atomic>
 #include <map>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "device.hpp"
 #include "thread_sanitizer.hpp"
 
 namespace fakecuda {
+namespace {
+
+/// Ends of the work of streams that were destroyed before it ended: the device is not idle before.
+class LeftBehind {
+ public:
+  void add(int device, std::shared_ptr<Point> end) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(ends_, [](const auto& each) { return each.second->passed(); });
+    if (!end->passed()) ends_.emplace_back(device, std::move(end));
+  }
+  [[nodiscard]] std::vector<std::pair<int, std::shared_ptr<Point>>> all() const {
+    const std::lock_guard lock(mutex_);
+    return ends_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::pair<int, std::shared_ptr<Point>>> ends_;
+};
+
+LeftBehind& left_behind() {
+  static auto& ends = *new LeftBehind;
+  return ends;
+}
+
+}  // namespace
 
 Stream::Stream(int device, unsigned flags, int priority)
     : device_(device), flags_(flags), priority_(priority) {
@@ -46,6 +74,7 @@ void Stream::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   changed_.notify_one();
+  if (last_ != nullptr) left_behind().add(device_, last_);
 }
 
 void Stream::hang(bool hung) {
@@ -100,6 +129,9 @@ void wait_for_device(int device) {
   for (const auto& stream : all) {
     if (stream->device() != device) continue;
     if (const auto last = stream->last()) last->wait();
+  }
+  for (const auto& [of, end] : left_behind().all()) {
+    if (of == device) end->wait();
   }
 }
 

@@ -64,6 +64,11 @@ class HostExecutorTest : public ::testing::Test {
                       HostExecutor::Options{1, depth});
   }
 
+  void make_lent(std::uint32_t depth) {
+    executor_.emplace(pipeline_, StageId{1}, std::vector<Stage*>{&stage_}, buffers_, wake_,
+                      HostExecutor::Options{1, depth, 60s, true});
+  }
+
   Done run(const Launch& launch) {
     if (!executor_) make();
     executor_->launch(launch);
@@ -324,6 +329,52 @@ TEST_F(HostExecutorTest, DestructionWaitsForTheRunningTaskAndDropsTheRest) {
   destroyer.join();
   EXPECT_GE(began, 1);
   EXPECT_EQ(ended, began);
+}
+
+TEST_F(HostExecutorTest, ALentThreadRunsWhatWasLaunched) {
+  make_lent(2);
+  std::vector<std::thread::id> ran_on;
+  stage_.on_forward = [&](auto&&...) { ran_on.push_back(std::this_thread::get_id()); };
+  executor_->launch(launch(Pass::Forward, 0, 0));
+  executor_->launch(launch(Pass::Forward, 1, 1));
+  Done done;
+  EXPECT_FALSE(executor_->poll(done)) << "nothing runs by itself";
+  EXPECT_TRUE(executor_->run_one(kNever));
+  ASSERT_TRUE(executor_->poll(done));
+  EXPECT_EQ(done.task.microbatch, 0U);
+  EXPECT_FALSE(executor_->poll(done));
+  EXPECT_TRUE(executor_->run_one(kNever));
+  ASSERT_TRUE(executor_->poll(done));
+  EXPECT_EQ(done.task.microbatch, 1U);
+  EXPECT_EQ(ran_on, std::vector(2, std::this_thread::get_id()));
+}
+
+TEST_F(HostExecutorTest, ALentThreadWaitsUntilTheDeadlineOrForAWord) {
+  make_lent(1);
+  EXPECT_FALSE(executor_->run_one(SteadyClock().now()));
+  std::thread caller([&] { executor_->stop_waiting(); });
+  EXPECT_FALSE(executor_->run_one(kNever));
+  caller.join();
+}
+
+TEST_F(HostExecutorTest, ALentThreadIsWokenByALaunch) {
+  make_lent(1);
+  std::thread rank([&] { executor_->launch(launch(Pass::Forward)); });
+  EXPECT_TRUE(executor_->run_one(kNever));
+  rank.join();
+  Done done;
+  EXPECT_TRUE(executor_->poll(done));
+}
+
+TEST_F(HostExecutorTest, AnExceptionOnALentThreadFailsTheTask) {
+  make_lent(1);
+  fail_forward_with([] { throw std::runtime_error("lost its way"); });
+  executor_->launch(launch(Pass::Forward));
+  EXPECT_TRUE(executor_->run_one(kNever));
+  Done done;
+  ASSERT_TRUE(executor_->poll(done));
+  EXPECT_EQ(done.status, Status::Failed);
+  EXPECT_THAT(executor_->failure(), HasSubstr("lost its way"));
 }
 
 TEST_F(HostExecutorTest, MayBeDestroyedWithoutHavingRunAnything) {

@@ -80,6 +80,15 @@ TEST(BytesOf, CountsAllElements) {
   EXPECT_EQ(bytes_of(shape(kDLFloat, 32, {4, 0, 96})), 0U);
 }
 
+TEST(IsAbsent, AnEmptyVectorOfBytesAlone) {
+  EXPECT_TRUE(is_absent(shape(kDLUInt, 8, {0})));
+  EXPECT_FALSE(is_absent(shape(kDLUInt, 8, {1})));
+  EXPECT_FALSE(is_absent(shape(kDLUInt, 8, {0, 2})));
+  EXPECT_FALSE(is_absent(shape(kDLUInt, 16, {0})));
+  EXPECT_FALSE(is_absent(shape(kDLFloat, 32, {0})));
+  EXPECT_FALSE(is_absent(shape(kDLInt, 8, {0})));
+}
+
 TEST(ToString, NamesTypeAndExtents) {
   EXPECT_EQ(to_string(shape(kDLFloat, 32, {4, 64, 96})), "float32[4, 64, 96]");
   EXPECT_EQ(to_string(shape(kDLBfloat, 16, {7})), "bfloat16[7]");

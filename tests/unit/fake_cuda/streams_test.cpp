@@ -73,6 +73,17 @@ TEST_F(StreamsTest, CompleteTheirWorkAfterTheyAreDestroyed) {
   EXPECT_EQ(mark[0], 0x01010101);
 }
 
+TEST_F(StreamsTest, AreWaitedForByTheDeviceAfterTheyAreDestroyed) {
+  const PinnedNumbers mark(1);
+  {
+    const Stream stream = new_stream();
+    for (int i = 0; i < 50; ++i)
+      EXPECT_EQ(cudaMemsetAsync(mark.data(), i, sizeof(int), stream.get()), cudaSuccess);
+  }
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(mark[0], 0x31313131);
+}
+
 TEST_F(StreamsTest, HavePrioritiesWithinTheDevicesRange) {
   int least = 1;
   int greatest = 1;
