@@ -46,7 +46,7 @@ build() {
 run_tests() {
   local log="build/$1/Testing/Temporary/LastTestsFailed.log" outcome=0
   rm -f "$log"
-  ctest --preset "$1" --parallel 2 "${@:2}" || outcome=$?
+  ctest --preset "$1" --parallel 3 "${@:2}" || outcome=$?
   if [[ -f "$log" ]]; then
     while IFS=: read -r _ name; do failed_tests+=("$1: $name"); done <"$log"
   fi

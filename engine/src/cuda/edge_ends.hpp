@@ -33,11 +33,16 @@ struct EdgeEnds {
   [[nodiscard]] std::vector<SlotTensor>& incoming(SlotMemory& slots, Direction direction, Slot slot) const;
 };
 
+/// Whether a direction that came from elsewhere is one.
+[[nodiscard]] constexpr bool is_known(Direction direction) noexcept {
+  return direction == Direction::Activation || direction == Direction::Gradient;
+}
+
 /// By edge of the pipeline.
 [[nodiscard]] std::vector<EdgeEnds> ends_of(const Pipeline& pipeline);
 
-/// Why a message of such tensors does not fit a slot; empty if it does. Every slot is laid out alike, so that
-/// this shows before one is taken.
+/// Why a message of such tensors, which may come from elsewhere, does not fit a slot; empty if it does. Every
+/// slot is laid out alike, so that this shows before one is taken.
 [[nodiscard]] std::string misfit(std::span<const TensorShape> shapes, std::span<const SlotTensor> tensors);
 
 }  // namespace sluice::cuda

@@ -75,7 +75,7 @@ void IpcTransport::Impl::take_offer(IpcLink& link, const IpcMessage& message) {
 
 void IpcTransport::Impl::check_offer(const IpcLink& link, const IpcMessage& message) const {
   const MessageId& id = message.id;
-  if (id.edge >= ends_.size() || id.microbatch >= pipeline_.microbatches() ||
+  if (id.edge >= ends_.size() || !is_known(id.direction) || id.microbatch >= pipeline_.microbatches() ||
       ends_[id.edge].sender(id.direction) != link.stage() ||
       ends_[id.edge].receiver(id.direction) != stage_) {
     throw ProtocolError(fmt::format("{}: {} offers it the {}, which does not lead there", where(), peer(link),

@@ -107,23 +107,29 @@ std::vector<std::byte> own_card(const PutMember& member, std::span<const Way> wa
   return bytes;
 }
 
-PutCard read_card(std::span<const std::byte> bytes) {
+/// @param with names the two ranks, in errors
+PutCard read_card(std::span<const std::byte> bytes, const std::string& with) {
   PutCard card;
   if (bytes.size() >= sizeof card) std::memcpy(&card, bytes.data(), sizeof card);
   if (bytes.size() < sizeof card || (bytes.size() - sizeof card) % sizeof(WayId) != 0 ||
       card.version != PutCard::kVersion) {
-    throw Error("it runs another version of Sluice, or no NCCL transport");
+    throw Error(with + "it runs another version of Sluice, or no NCCL transport");
   }
   return card;
 }
 
-WayId read_id(std::span<const std::byte> bytes, std::uint32_t way) {
+/// The sender's id of a way.
+WayId read_id(const Cards& cards, const PutMember& member, const Way& way) {
+  const std::uint32_t rank = member.rank_of_stage[way.from];
+  const std::span<const std::byte> bytes = cards[rank];
+  const std::uint32_t number = way_of(way.edge, way.direction);
   for (std::size_t at = sizeof(PutCard); at + sizeof(WayId) <= bytes.size(); at += sizeof(WayId)) {
     WayId id;
     std::memcpy(&id, bytes.data() + at, sizeof id);
-    if (id.way == way) return id;
+    if (id.way == number) return id;
   }
-  throw ConfigError("pipeline", "it knows of no such edge");
+  throw ConfigError("pipeline", fmt::format("rank {} knows of no {}", rank,
+                                            name_of_way(member.pipeline, way.edge, way.direction)));
 }
 
 /// @throws ConfigError saying what keeps this rank and that of the other stage apart
@@ -131,7 +137,7 @@ void check_card(const Cards& cards, StageId other, const PutMember& member) {
   const std::uint32_t own_rank = member.rank_of_stage[member.stage];
   const std::uint32_t rank = member.rank_of_stage[other];
   const std::string with = fmt::format("rank {} cannot join with rank {}: ", own_rank, rank);
-  const PutCard card = read_card(cards[rank]);
+  const PutCard card = read_card(cards[rank], with);
   if (card.stage != other)
     throw ConfigError("ranks", fmt::format("{}it has stage {}, expected {}", with, card.stage, other));
   if (card.extent != cuda::extent_of(member.pipeline))
@@ -153,7 +159,7 @@ void check_neighbours(const PutMember& member, std::span<const Way> ways,
   for (const Way& way : ways) {
     check_card(cards, way.from == member.stage ? way.to : way.from, member);
     const std::uint32_t own = tensors_of(member, ends[way.edge], way);
-    const WayId sent = read_id(cards[member.rank_of_stage[way.from]], way_of(way.edge, way.direction));
+    const WayId sent = read_id(cards, member, way);
     if (sent.tensors != own) {
       throw ConfigError(
           "layouts", fmt::format("{} have {} tensors at one end and {} at the other",
@@ -176,7 +182,7 @@ PutLine::Place place_of(const PutMember& member, const Way& way) {
 void join(PutConnections& connections, const PutMember& member, const Way& way, const Cards& cards,
           Duration patience) {
   const std::uint32_t number = way_of(way.edge, way.direction);
-  const ncclUniqueId id = read_id(cards[member.rank_of_stage[way.from]], number).id;
+  const ncclUniqueId id = read_id(cards, member, way).id;
   if (way.from == member.stage) {
     connections.senders[number] = std::make_unique<PutSender>(place_of(member, way), id, patience);
   } else {

@@ -63,7 +63,7 @@ void PutTransport::Impl::take_offer(StageId from, const PutWord& word, std::span
 
 void PutTransport::Impl::check_offer(StageId from, const PutWord& word, std::size_t bytes) const {
   const MessageId& id = word.id;
-  if (id.edge >= ends_.size() || id.microbatch >= pipeline_.microbatches() ||
+  if (id.edge >= ends_.size() || !cuda::is_known(id.direction) || id.microbatch >= pipeline_.microbatches() ||
       ends_of(id).sender(id.direction) != from || ends_of(id).receiver(id.direction) != stage_) {
     throw ProtocolError(fmt::format("{}: {} offers it the {}, which does not lead there", where(), peer(from),
                                     to_string(id)));

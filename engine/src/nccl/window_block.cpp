@@ -1,6 +1,7 @@
 #include "sluice/nccl/window_block.hpp"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,10 +18,12 @@ namespace {
 
 std::size_t largest(std::uint64_t own, const cuda::AllGather& all_gather) {
   std::uint64_t most = own;
-  for (const auto& bytes : all_gather(std::as_bytes(std::span(&own, 1)))) {
+  const auto all = all_gather(std::as_bytes(std::span(&own, 1)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
     std::uint64_t asked = 0;
-    if (bytes.size() != sizeof asked) throw Error("a rank has no NCCL transport, or another version of it");
-    std::memcpy(&asked, bytes.data(), sizeof asked);
+    if (all[rank].size() != sizeof asked)
+      throw Error(fmt::format("rank {} has no NCCL transport, or another version of it", rank));
+    std::memcpy(&asked, all[rank].data(), sizeof asked);
     most = std::max(most, asked);
   }
   return most;

@@ -143,6 +143,10 @@ TEST_F(PutTransportTest, RefusesWordsThatCannotBeMeant) {
   EXPECT_THAT(error_of_word({Kind::Offer, 0, gradient(0), 1}, kShape), HasSubstr("does not lead there"));
   EXPECT_THAT(error_of_word({Kind::Offer, 0, {0, 2, 0, {}}, 1}, kShape), HasSubstr("does not lead there"));
   EXPECT_THAT(error_of_word({Kind::Offer, 0, {0, 0, 9, {}}, 1}, kShape), HasSubstr("does not lead there"));
+  for (const int direction : {2, 7, 255}) {
+    EXPECT_THAT(error_of_word({Kind::Offer, 0, {0, 0, 0, static_cast<Direction>(direction)}, 1}, kShape),
+                HasSubstr("does not lead there"));
+  }
   EXPECT_THAT(error_of_word({Kind::Offer, 0, activation(0), 1}, kShape - 1), HasSubstr("71 bytes for 1"));
   EXPECT_THAT(error_of_word({Kind::Offer, 0, activation(0), 0}, 0), HasSubstr("has 0 tensors"));
   EXPECT_THAT(error_of_word({Kind::Grant, 77, gradient(0), 1}, kPlace), HasSubstr("not offered"));
@@ -150,6 +154,27 @@ TEST_F(PutTransportTest, RefusesWordsThatCannotBeMeant) {
   EXPECT_THAT(error_of_word({Kind::Grant, 0, gradient(0), 2}, 2 * kPlace), HasSubstr("not offered"));
   EXPECT_THAT(error_of_word({Kind::Grant, 0, gradient(0), 1}, 3), HasSubstr("not offered"));
   EXPECT_THAT(error_of_word({static_cast<Kind>(9), 0, gradient(0), 0}, 0), HasSubstr("something unknown"));
+}
+
+/// What rank 1, whose slots hold four doubles, gets as the offer of such a tensor.
+std::string error_of_shape(const TensorShape& shape) {
+  const Pipeline pipeline = Pipeline::chain(2, 2);
+  PutThreads ranks(pipeline, {{2, 1, 4}, {2, 1, 4}});
+  const PutWord word{PutWord::Kind::Offer, 0, activation(0), 1};
+  std::vector<std::byte> bytes(sizeof word + sizeof shape);
+  std::memcpy(bytes.data(), &word, sizeof word);
+  std::memcpy(bytes.data() + sizeof word, &shape, sizeof shape);
+  ranks.channel(0).send(1, bytes);
+  return error_of_polling(ranks[1]);
+}
+
+TEST_F(PutTransportTest, RefusesTensorsThatCannotBe) {
+  EXPECT_THAT(error_of_shape({2, 64, 255, {}}), HasSubstr("255 dimensions"));
+  EXPECT_THAT(error_of_shape({2, 64, 1, {5}}), HasSubstr("its slot has 32 bytes"));
+  EXPECT_THAT(error_of_shape({2, 64, 1, {-1}}), HasSubstr("its slot has"));
+  // Their product is a power of two that 64 bits do not hold.
+  EXPECT_THAT(error_of_shape({2, 64, 2, {std::int64_t{1} << 31, std::int64_t{1} << 33}}),
+              HasSubstr("its slot has"));
 }
 
 TEST_F(PutTransportTest, RefusesAPlaceOutsideOfItsSlots) {
@@ -201,7 +226,8 @@ TEST_F(PutTransportTest, RefusesWordsThatAreNoCard) {
     if (rank == 1 && own.size() > sizeof(std::uint64_t)) own.pop_back();
   };
   const PutThreads ranks(pipeline, {{2, 1, 4}, {2, 1, 4}}, {}, change);
-  EXPECT_THAT(ranks.error(0), HasSubstr("another version"));
+  EXPECT_THAT(ranks.error(0),
+              AllOf(HasSubstr("rank 0 cannot join with rank 1"), HasSubstr("another version")));
   EXPECT_FALSE(ranks.error(1).empty());
 }
 
