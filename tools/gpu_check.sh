@@ -206,10 +206,17 @@ build_all() {
   targets=(fake_cuda_tests cuda_tests graphs_tests cuda_conformance_tests cuda_process_tests nvtx_tests
     fake_nccl_tests nccl_tests nccl_conformance_tests nccl_process_tests)
   local known
-  known="$(ninja -C "$results/tree" -t targets all)"
+  if ! known="$(ninja -C "$results/tree" -t targets all)"; then
+    note "build" failed "ninja cannot list its targets"
+    return 1
+  fi
   local target wanted=()
   for target in "${targets[@]}"; do
-    if grep -q "^$target: phony" <<<"$known"; then wanted+=("$target"); fi
+    if grep -q "^$target: phony" <<<"$known"; then
+      wanted+=("$target")
+    else
+      note "$target" "not run" "this build has none: headers that it needs are missing, see configure in log.txt"
+    fi
   done
   step "build" $((limit * 2 / 3)) ninja -C "$results/tree" -j "$jobs" -k 0 "${wanted[@]}" sluice_gpu_bench || true
   targets=("${wanted[@]}")
@@ -259,13 +266,18 @@ check_all() {
 }
 
 measure() {
-  local program="$results/tree/bin/sluice_gpu_bench" code=0
+  local program="$results/tree/bin/sluice_gpu_bench" code=0 seconds
   if [[ ! -x "$program" ]]; then
     echo "gpu_check: nothing was measured: sluice_gpu_bench was not built, see $results/log.txt" >&2
     return 1
   fi
-  within "$limit" "$program" "${quick[@]}" --checks "$results/checks.tsv" --json "$results/results.json" \
-    --markdown "$results/results.md" || code=$?
+  reserve=0
+  seconds="$(left)"
+  ((seconds > 0)) || seconds=1
+  # It keeps to what is left by itself, and reports what it reached; longer is only for one that hangs.
+  reserve=-10
+  within "$((seconds + 10))" "$program" "${quick[@]}" --limit "$seconds" --checks "$results/checks.tsv" \
+    --json "$results/results.json" --markdown "$results/results.md" || code=$?
   ((code != 124)) || echo "gpu_check: the measurements were not through in time" >&2
   return "$code"
 }
@@ -293,17 +305,21 @@ read_arguments() {
   [[ "$jobs" =~ ^[1-9][0-9]*$ && "$limit" =~ ^[1-9][0-9]*$ ]] || usage
 }
 
+prepare_output() {
+  [[ "$output" == /* ]] || output="$caller/$output"
+  mkdir -p "$output" && [[ -w "$output" ]] || fail "--output: cannot write to $output"
+}
+
 copy_results() {
   local file
-  [[ "$output" == /* ]] || output="$caller/$output"
-  mkdir -p "$output"
   for file in results.json results.md log.txt; do
-    if [[ -f "$results/$file" ]]; then cp "$results/$file" "$output/"; fi
+    if [[ -s "$results/$file" ]]; then cp "$results/$file" "$output/"; fi
   done
 }
 
 main() {
   read_arguments "$@"
+  [[ -z "$output" ]] || prepare_output
   trap end_child INT TERM
   find_compiler
   find_nccl
@@ -312,7 +328,6 @@ main() {
   : >"$results/checks.tsv"
   reserve=$((limit / 5))
   check_all
-  reserve=0
   local code=0
   measure || code=1
   rm -f "$results/suite.txt"

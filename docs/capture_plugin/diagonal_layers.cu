@@ -1,9 +1,14 @@
 // A stage for `sluice capture --plugin`: layers that multiply every column by a weight of its own.
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstddef>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -12,6 +17,7 @@
 #include "sluice/cuda/handles.hpp"
 #include "sluice/cuda/memory.hpp"
 #include "sluice/cuda/stage.hpp"
+#include "sluice/error.hpp"
 #include "sluice/graphs/plugin.hpp"
 
 namespace diagonal {
@@ -35,6 +41,9 @@ namespace graphs = sluice::graphs;
 
 constexpr std::uint8_t kFloat = 2;  // as DLPack has it
 constexpr unsigned kThreads = 128;
+/// Layers, rows or columns: an int then counts the elements of a tensor, and of all weights.
+constexpr int kMost = 16384;
+constexpr std::array<std::string_view, 4> kNames{"layers", "rows", "width", "split"};
 
 cudaLaunchConfig_t over(int elements, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
@@ -64,7 +73,7 @@ class DiagonalLayers final : public cuda::Stage {
     cuda::check(cudaMemset(gradient_.data(), 0, gradient_.size()), "clearing a weight gradient");
   }
 
-  [[nodiscard]] cuda::ChunkMemory memory() const override { return {2 * size_.layers * tensor_bytes(), 0}; }
+  [[nodiscard]] cuda::ChunkMemory memory() const override { return {2 * tensor_bytes() * size_.layers, 0}; }
   [[nodiscard]] std::span<const cuda::DeviceSpan> state() const override { return state_; }
 
   void forward(const cuda::TaskBuffers& buffers, cudaStream_t stream) override {
@@ -109,11 +118,11 @@ class DiagonalLayers final : public cuda::Stage {
  private:
   static float* floats(const cuda::DeviceMemory& memory) { return reinterpret_cast<float*>(memory.data()); }
   [[nodiscard]] int elements() const { return size_.rows * size_.width; }
-  [[nodiscard]] std::size_t tensor_bytes() const { return elements() * sizeof(float); }
-  [[nodiscard]] std::size_t weight_bytes() const { return size_.layers * size_.width * sizeof(float); }
+  [[nodiscard]] std::size_t tensor_bytes() const { return sizeof(float) * size_.rows * size_.width; }
+  [[nodiscard]] std::size_t weight_bytes() const { return sizeof(float) * size_.layers * size_.width; }
   [[nodiscard]] const float* weight(int layer) const { return floats(weights_) + layer * size_.width; }
   [[nodiscard]] float* kept(const cuda::TaskBuffers& buffers, int layer) const {
-    return reinterpret_cast<float*>(buffers.slot.saved) + layer * elements();
+    return reinterpret_cast<float*>(buffers.slot.saved) + static_cast<std::size_t>(layer) * elements();
   }
   [[nodiscard]] float* kept_grad(const cuda::TaskBuffers& buffers, int layer) const {
     return kept(buffers, size_.layers + layer);
@@ -132,15 +141,31 @@ class DiagonalLayers final : public cuda::Stage {
   cuda::Event joined_ = cuda::make_event();
 };
 
-int number(const graphs::PluginArguments& arguments, const char* name, int otherwise) {
+int number(const graphs::PluginArguments& arguments, const char* name, int otherwise, int least = 1,
+           int most = kMost) {
   const auto found = arguments.find(name);
   if (found == arguments.end()) return otherwise;
-  const int value = std::stoi(found->second);
-  if (value < 1) throw std::invalid_argument(std::string(name) + " must be at least 1");
+  const std::string& text = found->second;
+  const char* const end = text.data() + text.size();
+  int value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || rest != end || value < least || value > most) {
+    throw std::invalid_argument(std::string(name) + " must be a whole number from " + std::to_string(least) +
+                                " to " + std::to_string(most) + ", not " + sluice::in_quotes(text));
+  }
   return value;
 }
 
+void refuse_unknown(const graphs::PluginArguments& arguments) {
+  for (const auto& [name, value] : arguments) {
+    if (std::ranges::find(kNames, name) == kNames.end())
+      throw std::invalid_argument(sluice::in_quotes(name) +
+                                  " is no argument: give layers, rows, width or split");
+  }
+}
+
 std::vector<graphs::CaptureTarget> make_targets(const graphs::PluginArguments& arguments) {
+  refuse_unknown(arguments);
   Size size;
   size.layers = number(arguments, "layers", size.layers);
   size.rows = number(arguments, "rows", size.rows);
@@ -155,7 +180,7 @@ std::vector<graphs::CaptureTarget> make_targets(const graphs::PluginArguments& a
   target.name = "diagonal layers";
   target.inputs = {shape};
   target.outputs = {shape};
-  target.split = arguments.contains("split");
+  target.split = number(arguments, "split", 0, 0, 1) == 1;
   target.stage = std::make_unique<DiagonalLayers>(size);
   std::vector<graphs::CaptureTarget> targets;
   targets.push_back(std::move(target));

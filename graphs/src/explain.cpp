@@ -8,6 +8,8 @@
 #include <map>
 #include <tuple>
 
+#include "sluice/error.hpp"
+
 namespace sluice::graphs {
 namespace {
 
@@ -66,9 +68,15 @@ void add_memory(const Manifest& manifest, const ManifestTotals& sums, Text text)
                  manifest.slots, bytes_text(manifest.memory.saved_per_slot),
                  bytes_text(manifest.memory.temporary), bytes_text(manifest.memory.total),
                  bytes_text(sums.graph_bytes));
+  if (const std::string uncounted = uncounted_memory(manifest); !uncounted.empty())
+    fmt::format_to(text, "{}\n", uncounted);
 }
 
 void add_limit(const Manifest& manifest, std::uint64_t bytes, Text text) {
+  if (const std::string uncounted = uncounted_memory(manifest); !uncounted.empty()) {
+    fmt::format_to(text, "in {}: no limit can be told, for {}\n", bytes_text(bytes), uncounted);
+    return;
+  }
   const std::optional<std::uint64_t> limit = limit_within(manifest, bytes);
   if (!limit.has_value()) {
     fmt::format_to(text, "in {}: any limit fits, for slots take no memory\n", bytes_text(bytes));
@@ -101,7 +109,16 @@ ManifestTotals totals(const Manifest& manifest) {
   return sums;
 }
 
+std::string uncounted_memory(const Manifest& manifest) {
+  const auto chunks = std::ranges::count(manifest.saves_outside_slot, true);
+  if (chunks == 0) return {};
+  return fmt::format("the memory that {} of {} chunks {} outside the slots is not counted", chunks,
+                     manifest.saves_outside_slot.size(), chunks == 1 ? "saves" : "save");
+}
+
 std::optional<std::uint64_t> limit_within(const Manifest& manifest, std::uint64_t bytes) {
+  if (const std::string uncounted = uncounted_memory(manifest); !uncounted.empty())
+    throw ConfigError("saves_outside_slot", uncounted);
   const std::uint64_t slot = manifest.memory.saved_per_slot;
   const std::uint64_t slots_bytes = slot * manifest.slots;
   const std::uint64_t beside = manifest.memory.total -

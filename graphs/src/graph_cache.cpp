@@ -140,8 +140,11 @@ std::uint32_t GraphCache::bucket_of(const CaptureKey& key, const std::vector<Ten
 }
 
 Manifest GraphCache::manifest(const std::string& device) const {
-  Manifest manifest{options_.rank, device, memory_.slots(), memory_.bytes(), {}, captured_};
-  for (const cuda::Stage* const code : code_) manifest.saved_bytes.push_back(code->memory().saved_bytes);
+  Manifest manifest{options_.rank, device, memory_.slots(), memory_.bytes(), {}, {}, captured_};
+  for (const cuda::Stage* const code : code_) {
+    manifest.saved_bytes.push_back(code->memory().saved_bytes);
+    manifest.saves_outside_slot.push_back(code->saves_outside_slot());
+  }
   std::ranges::sort(manifest.tasks, {},
                     [](const CapturedTask& task) { return std::tuple(task.key, task.lane, task.bucket); });
   return manifest;

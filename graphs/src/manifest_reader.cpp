@@ -16,6 +16,7 @@ namespace {
 
 using trace::reading::Entry;
 
+constexpr const char* kSavesOutsideSlot = "saves_outside_slot";
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
 constexpr std::uint64_t kLongest = 1'000'000'000'000'000;
 constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
@@ -111,6 +112,15 @@ void read_tasks(const Entry& entries, Manifest& manifest) {
   }
 }
 
+/// A flag for each chunk, or none.
+std::vector<bool> flags_of(const Entry& entries, std::size_t chunks) {
+  std::vector<bool> flags;
+  for (std::size_t i = 0; i < entries.size(); ++i) flags.push_back(entries.at(i).boolean());
+  if (!flags.empty() && flags.size() != chunks)
+    entries.fail("must have an entry for each of saved_bytes, or none");
+  return flags;
+}
+
 nlohmann::json parsed(std::string_view bytes) {
   try {
     return nlohmann::json::parse(bytes);
@@ -124,13 +134,16 @@ nlohmann::json parsed(std::string_view bytes) {
 }  // namespace
 
 Manifest read_manifest(std::string_view bytes) {
-  const nlohmann::json document = parsed(bytes);
-  const Entry root(document, "");
+  nlohmann::json document = parsed(bytes);
   if (!document.is_object()) throw ConfigError("manifest", "must be an object");
+  // Files of earlier versions do not have it.
+  document.emplace(kSavesOutsideSlot, nlohmann::json::array());
+  const Entry root(document, "");
   if (root.at("format").text() != kManifestFormat)
     root.at("format").fail("must be " + std::string(kManifestFormat));
   (void)root.at("version").number(kManifestVersion, kManifestVersion);
-  root.expect_object({"format", "version", "rank", "device", "slots", "memory", "saved_bytes", "tasks"});
+  root.expect_object(
+      {"format", "version", "rank", "device", "slots", "memory", "saved_bytes", kSavesOutsideSlot, "tasks"});
   Manifest manifest;
   manifest.rank = number32(root.at("rank"));
   manifest.device = root.at("device").text();
@@ -143,6 +156,7 @@ Manifest read_manifest(std::string_view bytes) {
   const Entry saved = root.at("saved_bytes");
   for (std::size_t i = 0; i < saved.size(); ++i)
     manifest.saved_bytes.push_back(saved.at(i).number(0, kMostBytes));
+  manifest.saves_outside_slot = flags_of(root.at(kSavesOutsideSlot), manifest.saved_bytes.size());
   read_tasks(root.at("tasks"), manifest);
   return manifest;
 }

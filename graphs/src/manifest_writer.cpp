@@ -80,6 +80,7 @@ std::string write_manifest(const Manifest& manifest) {
                         {"temporary_bytes", manifest.memory.temporary},
                         {"total_bytes", manifest.memory.total}}},
                       {"saved_bytes", manifest.saved_bytes},
+                      {"saves_outside_slot", manifest.saves_outside_slot},
                       {"tasks", std::move(tasks)}};
   return document.dump(1, ' ', true, Json::error_handler_t::replace) + '\n';
 }

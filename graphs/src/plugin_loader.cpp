@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <system_error>
 
 #include "sluice/error.hpp"
 
@@ -34,10 +35,20 @@ std::string difference(const PluginAbi& plugin, const PluginAbi& host) {
          "a compiler and standard library that are compatible";
 }
 
+/// Of a file that is there: `dlopen` looks names without a folder up elsewhere.
+std::filesystem::path whole_path(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::none)
+    throw refusal(path, "cannot be looked at: " + error.message());
+  if (!std::filesystem::is_regular_file(status)) throw refusal(path, "is not a file");
+  std::filesystem::path whole = std::filesystem::absolute(path, error);
+  if (error) throw refusal(path, "cannot be looked at: " + error.message());
+  return whole;
+}
+
 PluginEntry entry_of(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) throw refusal(path, "is not a file");
-  void* const library =
-      dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* const library = dlopen(whole_path(path).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) throw refusal(path, "cannot be loaded: " + loader_error());
   void* const symbol = dlsym(library, kPluginEntry);
   if (symbol == nullptr) {

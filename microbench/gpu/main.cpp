@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,10 +23,14 @@
 namespace sluice::microbench {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct Settings {
   Effort effort;
   std::vector<std::string> only;
   bool nccl = false;
+  /// In seconds.
+  std::optional<std::uint32_t> limit;
   std::string checks;
   std::string json;
   std::string markdown;
@@ -74,10 +80,14 @@ DeviceNote ask_device() {
       kLongestSubject);
 }
 
-std::vector<Row> measure(const Subject& subject, const Effort& effort) {
+/// @param until no subject is begun or goes on after
+std::vector<Row> measure(const Subject& subject, const Effort& effort, Clock::time_point until) {
   std::vector<Row> rows;
   try {
-    rows = run_apart([&] { return nlohmann::json(subject.measure(effort)); }, kLongestSubject)
+    const auto left = std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now());
+    if (left.count() < 1) throw Error("no time left");
+    fmt::print(stderr, "measuring: {}\n", subject.title);
+    rows = run_apart([&] { return nlohmann::json(subject.measure(effort)); }, std::min(left, kLongestSubject))
                .get<std::vector<Row>>();
   } catch (const std::exception& error) {
     rows.push_back(not_run("the whole subject", "", error.what()));
@@ -89,6 +99,12 @@ std::vector<Row> measure(const Subject& subject, const Effort& effort) {
 
 bool wanted(const Subject& subject, const std::vector<std::string>& only) {
   return only.empty() || std::find(only.begin(), only.end(), subject.word) != only.end();
+}
+
+/// So that nothing is measured for a report that then cannot be kept.
+void expect_writable(const std::string& option, const std::string& path) {
+  if (path.empty()) return;
+  if (!std::ofstream(path, std::ios::app)) throw ConfigError(option, "cannot write " + path);
 }
 
 void write(const std::string& option, const std::string& path, const std::string& text) {
@@ -107,17 +123,21 @@ int say_whether_nccl() {
 
 int run(const Settings& settings) {
   if (settings.nccl) return say_whether_nccl();
+  const auto until =
+      settings.limit ? Clock::now() + std::chrono::seconds(*settings.limit) : Clock::time_point::max();
   Report report;
   if (!settings.checks.empty()) report.checks = read_checks(settings.checks);
   report.device = ask_device();
   report.quick = settings.effort.quick;
+  expect_writable("json", settings.json);
+  expect_writable("markdown", settings.markdown);
   for (const Subject& subject : kSubjects) {
     if (!wanted(subject, settings.only)) continue;
-    fmt::print(stderr, "measuring: {}\n", subject.title);
-    for (Row& row : measure(subject, settings.effort)) report.rows.push_back(std::move(row));
+    for (Row& row : measure(subject, settings.effort, until)) report.rows.push_back(std::move(row));
   }
   fmt::print("{}", to_text(report));
-  write("json", settings.json, to_json(report).dump(2) + "\n");
+  write("json", settings.json,
+        to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   write("markdown", settings.markdown, to_markdown(report));
   return report.good() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -135,6 +155,9 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(sluice::microbench::words()));
   app.add_flag("--nccl", settings.nccl, "Only say whether two ranks on the device can use NCCL, or why not");
+  app.add_option("--limit", settings.limit,
+                 "End after so many seconds; what was not reached by then has failed")
+      ->check(CLI::PositiveNumber);
   app.add_option("--checks", settings.checks, "Outcomes of test programs, to be part of the report");
   app.add_option("--json", settings.json, "Also write the report to this file");
   app.add_option("--markdown", settings.markdown, "Also write its tables to this file");

@@ -62,7 +62,7 @@ void for_each_row(const Report& report, const Begin& begin, const Line& line) {
   for (const Row& row : report.rows) {
     if (row.subject != subject) begin(row.subject);
     subject = row.subject;
-    line(cells_of(row, report.device.real));
+    line(cells_of(row, report.figures_count()));
   }
 }
 
@@ -72,7 +72,7 @@ std::vector<std::string> not_run_lines(const Report& report) {
     if (check.outcome == "not run") lines.push_back(fmt::format("{}: {}", check.name, check.detail));
   }
   for (const Row& row : report.rows) {
-    if (row.verdict(report.device.real) == Verdict::NotRun)
+    if (row.verdict(report.figures_count()) == Verdict::NotRun)
       lines.push_back(fmt::format("{}, {}: {}", row.subject, row.name, row.reason));
   }
   return lines;
@@ -121,16 +121,18 @@ std::vector<Check> read_checks(const std::string& file) {
   return checks;
 }
 
+bool Report::figures_count() const { return device.real && !quick; }
+
 bool Report::good() const {
   return std::none_of(checks.begin(), checks.end(),
                       [](const Check& check) { return check.outcome == "failed"; }) &&
          std::none_of(rows.begin(), rows.end(),
-                      [&](const Row& row) { return bad(row.verdict(device.real)); });
+                      [&](const Row& row) { return bad(row.verdict(figures_count())); });
 }
 
 nlohmann::json to_json(const Report& report) {
   nlohmann::json json{{"device", report.device},
-                      {"figures_count", report.device.real && !report.quick},
+                      {"figures_count", report.figures_count()},
                       {"quick", report.quick},
                       {"good", report.good()},
                       {"checks", nlohmann::json::array()},
@@ -139,7 +141,7 @@ nlohmann::json to_json(const Report& report) {
     json["checks"].push_back({{"name", check.name}, {"outcome", check.outcome}, {"detail", check.detail}});
   for (const Row& row : report.rows) {
     nlohmann::json line = row;
-    line["verdict"] = name(row.verdict(report.device.real));
+    line["verdict"] = name(row.verdict(report.figures_count()));
     json["rows"].push_back(std::move(line));
   }
   return json;

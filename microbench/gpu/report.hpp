@@ -42,6 +42,8 @@ struct Report {
   std::vector<Check> checks;
   std::vector<Row> rows;
 
+  /// They are a real device's, and of enough measurements; others are not judged.
+  [[nodiscard]] bool figures_count() const;
   /// No check and no subject has failed and no goal was missed.
   [[nodiscard]] bool good() const;
 };

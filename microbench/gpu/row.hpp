@@ -27,7 +27,7 @@ struct Goal {
   bool of_magnitude = false;
 };
 
-/// How a row came out. What a device without a clock of its own shows is not judged.
+/// How a row came out. Figures that do not count are not judged.
 enum class Verdict : std::uint8_t { Met, NotMet, NoGoal, NotJudged, NotRun, Failed };
 
 [[nodiscard]] const char* name(Verdict verdict);
@@ -48,7 +48,7 @@ struct Row {
   std::string reason;
   bool failed = false;
 
-  /// @param counts the device is a real one
+  /// @param counts the figures are a real device's, and of enough measurements
   [[nodiscard]] Verdict verdict(bool counts) const;
 };
 

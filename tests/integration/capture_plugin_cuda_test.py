@@ -80,6 +80,24 @@ class Capture(CaptureTest):
             self.assertEqual(self.capture("diagonal_layers", slots=slots).returncode, 0)
             self.assertEqual(self.manifest()["slots"], slots)
 
+    def test_drawings_of_an_earlier_capture_do_not_stay(self):
+        self.assertEqual(self.capture("diagonal_layers", "split=1", slots=3).returncode, 0)
+        captured = self.folder / "captured"
+        mine = {"notes.dot", "chunk0_F_slot0.svg", "my_chunk0_F_slot7.dot", "chunk0_X_slot0.dot"}
+        for name in mine:
+            (captured / name).write_text("mine")
+        (captured / "chunk9_F_slot0.dot").mkdir()
+        self.assertEqual(self.capture("diagonal_layers", slots=1).returncode, 0)
+        drawings = {"chunk0_F_slot0.dot", "chunk0_B_whole_slot0.dot"}
+        self.assertEqual(
+            {path.name for path in captured.iterdir()}, mine | drawings | {"manifest.json", "chunk9_F_slot0.dot"}
+        )
+
+    def test_the_split_of_the_example_has_a_value(self):
+        for value, passes in (("0", {"F", "B"}), ("1", {"F", "B", "W"})):
+            self.assertEqual(self.capture("diagonal_layers", f"split={value}").returncode, 0)
+            self.assertEqual({task["pass"] for task in self.manifest()["tasks"]}, passes)
+
     def test_progress_is_redrawn_in_place_on_a_terminal(self):
         ours, theirs = pty.openpty()
         command = [BINARY, "capture", "--plugin", plugin("diagonal_layers"), "--slots", "2", "--output", "captured"]
@@ -88,9 +106,11 @@ class Capture(CaptureTest):
         shown = os.read(ours, 1 << 16).decode()
         os.close(ours)
         self.assertEqual(done.returncode, 0, shown)
-        self.assertEqual(shown.count("\r\x1b[K"), 4)
-        self.assertIn("########################", shown)
-        self.assertTrue(shown.rstrip("\r\n").endswith("4/4  B in slot 1"), shown)
+        lines = [line.split("\r\x1b[K") for line in shown.split("\r\n")]
+        self.assertEqual([len(line) for line in lines], [5, 5, 1], shown)
+        for redrawn, last in zip(lines, ("4/4  B in slot 1", "4/4  chunk0_B_whole_slot1.dot")):
+            self.assertIn("########################", redrawn[-1])
+            self.assertTrue(redrawn[-1].endswith(last), shown)
         self.assertNotIn(b"\x1b", done.stdout)
 
 
@@ -122,6 +142,23 @@ class Explain(CaptureTest):
         self.assertIn("in 1.0 MiB: a limit of 51 fits", self.explain("--memory", "1MiB"))
         self.assertIn("no limit fits", self.explain("--memory", "20000B"))
 
+    def test_no_limit_is_told_of_slots_that_are_not_all(self):
+        self.set_environment(FAKECUDA_DRIVER="13000")
+        done = self.capture("faulty_stage", "fault=outside", output="outside")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        uncounted = "the memory that 1 of 1 chunks saves outside the slots is not counted"
+        self.assertIn(f"in all; {uncounted}\n", done.stdout)
+        self.assertEqual(self.manifest("outside")["saves_outside_slot"], [True])
+        text = self.succeed("capture", "--explain", "outside/manifest.json", "--memory", "1MiB")
+        self.assertIn(f"in 1.0 MiB: no limit can be told, for {uncounted}\n", text)
+        self.assertNotIn("fits", text)
+
+    def test_a_manifest_of_an_earlier_version_is_explained(self):
+        manifest = self.manifest()
+        self.assertEqual(manifest.pop("saves_outside_slot"), [False])
+        (self.folder / "captured" / "manifest.json").write_text(json.dumps(manifest))
+        self.assertIn("in 1.0 MiB: a limit of 51 fits", self.explain("--memory", "1MiB"))
+
     def test_what_is_no_manifest_is_refused(self):
         (self.folder / "broken.json").write_text('{"format": "sluice-manifest"')
         (self.folder / "other.json").write_text('{"format": "something"}')
@@ -138,6 +175,10 @@ class Explain(CaptureTest):
         self.refuse("memory", "capture", "--explain", manifest, "--memory", "much")
         self.refuse("launch-us", "capture", "--explain", manifest, "--launch-us", "-1")
         self.refuse("launch-node-us", "capture", "--explain", manifest, "--launch-node-us", "1")
+        for value in ("nan", "-nan", "inf", "1e400"):
+            self.refuse("launch-us", "capture", "--explain", manifest, f"--launch-us={value}")
+            given = ("--launch-us", "1", f"--launch-node-us={value}")
+            self.refuse("launch-node-us", "capture", "--explain", manifest, *given)
 
 
 class BadPlugins(CaptureTest):
@@ -151,7 +192,12 @@ class BadPlugins(CaptureTest):
 
     def test_what_cannot_be_loaded(self):
         (self.folder / "text.so").write_text("no library")
-        for path, cause in (("text.so", "cannot be loaded"), ("missing.so", "is not a file"), (".", "is not a file")):
+        for path, cause in (
+            ("text.so", "cannot be loaded"),
+            ("missing.so", "is not a file"),
+            (".", "is not a file"),
+            ("a" * 300, "cannot be looked at: File name too long"),
+        ):
             self.refuse(f"plugin: {path} {cause}", "capture", "--plugin", path, "--slots", 1, "--output", "out")
 
     def test_no_function(self):
@@ -175,7 +221,16 @@ class BadPlugins(CaptureTest):
         self.refuse_plugin("cannot make its targets: the weights are missing", "faulty_stage", "fault=making")
         self.refuse_plugin("an exception that is no std::exception", "faulty_stage", "fault=number")
         self.refuse_plugin("has nothing to capture", "faulty_stage", "fault=nothing")
-        self.refuse_plugin("width must be at least 1", "diagonal_layers", "width=0")
+
+    def test_arguments_that_the_example_does_not_take(self):
+        for name in ("layers", "rows", "width"):
+            for value in ("0", "-1", "16385", "4x", "4.5", " 4", "+4", "", "99999999999999999999"):
+                refused = f'{name} must be a whole number from 1 to 16384, not "{value}"'
+                self.refuse_plugin(refused, "diagonal_layers", f"{name}={value}")
+        for value in ("2", "yes", ""):
+            refused = f'split must be a whole number from 0 to 1, not "{value}"'
+            self.refuse_plugin(refused, "diagonal_layers", f"split={value}")
+        self.refuse_plugin('"widht" is no argument', "diagonal_layers", "widht=8")
 
     def test_a_target_without_code(self):
         done = self.capture("faulty_stage", "fault=empty")
@@ -265,6 +320,17 @@ class BadUsage(CaptureTest):
             ("memory", ["--plugin", stage, "--slots", 2, "--output", "out", "--memory", "1GiB"]),
             ("slots", ["--explain", "manifest.json", "--slots", 2]),
             ("module", ["module.pt", "--explain", "manifest.json"]),
+            *((option, ["module.pt", "--check", f"--{option}", 1]) for option in ("device", "warm-ups", "tolerance")),
+            *(
+                (option, ["--explain", "manifest.json", f"--{option}", 1])
+                for option in ("device", "warm-ups", "tolerance", "seed")
+            ),
+            ("[0 - 1023]", ["--plugin", stage, "--slots", 2, "--output", "out", "--device", "-1"]),
+            ("[0 - 1023]", ["--plugin", stage, "--slots", 2, "--output", "out", "--device", 1024]),
+            *(
+                ("tolerance", ["--plugin", stage, "--slots", 2, "--output", "out", f"--tolerance={value}"])
+                for value in ("nan", "-nan", "inf", "1.5")
+            ),
             ("plugin-args", ["--plugin", stage, "--plugin-args", "width", "--slots", 2, "--output", "out"]),
             ("plugin-args", ["--plugin", stage, "--plugin-args", "a=1", "a=2", "--slots", 2, "--output", "out"]),
             ("plugin-args", ["--plugin", stage, "--plugin-args", "=1", "--slots", 2, "--output", "out"]),
@@ -278,7 +344,7 @@ class BadUsage(CaptureTest):
 
     def test_folders_that_cannot_be_written(self):
         (self.folder / "file").write_text("")
-        for folder in ("file", "missing/folder", "file/folder"):
+        for folder in ("file", "missing/folder", "file/folder", "a" * 300, "a/" * 4000):
             with self.subTest(folder):
                 stage = plugin("diagonal_layers")
                 self.refuse("output", "capture", "--plugin", stage, "--slots", 1, "--output", folder)

@@ -106,6 +106,25 @@ class Measurements(GpuCheckTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("One.Two", done.stdout)
 
+    def test_a_detail_that_is_no_utf_8(self):
+        (self.folder / "checks.tsv").write_bytes(b"a_tests\tpassed\t3 \xff tests\n")
+        _, report = self.report("--only", "agreement", "--checks", "checks.tsv")
+        self.assertEqual(report["checks"][0]["detail"], "3 \ufffd tests")
+
+    def test_what_was_not_reached_in_time_has_failed(self):
+        # Of one second, less than a whole one is left once the device has answered.
+        done = self.bench("--limit", "1", "--json", "report.json", "--markdown", "report.md")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        rows = json.loads((self.folder / "report.json").read_text())["rows"]
+        self.assertEqual([(row["verdict"], row["reason"]) for row in rows], [("failed", "no time left")] * 9)
+        self.assertEqual(len({row["subject"] for row in rows}), 9)
+        self.assertEqual((self.folder / "report.md").read_text().count("failed: no time left"), 9)
+        self.assertEqual(done.stdout.count("failed: no time left"), 9)
+        self.assertNotIn("measuring", done.stderr)
+
+    def test_a_limit_that_is_long_enough(self):
+        self.report("--only", "agreement", "--limit", "3600")
+
     def test_a_subject_that_fails(self):
         # Not enough for a pull's two slots.
         done = self.bench("--quick", "--only", "ipc,agreement", "--json", "report.json", FAKECUDA_MEMORY_MB="0")
@@ -128,7 +147,7 @@ class Refusals(GpuCheckTest):
         self.assert_refused(self.bench(FAKECUDA_DEVICES="0"), "error: device: ", "no device")
 
     def test_bad_arguments(self):
-        for arguments in (["--only", "gaps"], ["--seed", "x"], ["--fast"], ["more"]):
+        for arguments in (["--only", "gaps"], ["--seed", "x"], ["--limit", "0"], ["--limit", "soon"], ["--fast"], ["more"]):
             with self.subTest(arguments=arguments):
                 done = self.bench(*arguments)
                 self.assertGreater(done.returncode, 1)
@@ -140,8 +159,11 @@ class Refusals(GpuCheckTest):
         self.assert_refused(self.bench("--checks", "none.tsv"), "checks: cannot read none.tsv")
 
     def test_results_that_cannot_be_written(self):
-        done = self.bench("--quick", "--only", "agreement", "--json", "no/such/folder.json")
-        self.assert_refused(done, "json: cannot write no/such/folder.json")
+        for option in ("json", "markdown"):
+            with self.subTest(option=option):
+                done = self.bench("--quick", "--only", "agreement", f"--{option}", "no/such/folder")
+                self.assert_refused(done, f"{option}: cannot write no/such/folder")
+                self.assertNotIn("measuring", done.stderr)
 
 
 class Script(GpuCheckTest):
@@ -152,6 +174,12 @@ class Script(GpuCheckTest):
                 self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
                 self.assertIn("usage: tools/gpu_check.sh", done.stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_an_output_that_cannot_be_written(self):
+        (self.folder / "file").write_text("")
+        done = self.run_command("bash", SCRIPT, "--output", "file/results")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn(f"gpu_check: --output: cannot write to {self.folder}/file/results", done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <regex>
+#include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "capture/capture_options.hpp"
@@ -24,6 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kManifestName = "manifest.json";
+
 graphs::PluginArguments plugin_arguments(const std::vector<std::string>& given) {
   graphs::PluginArguments arguments;
   for (const std::string& text : given) {
@@ -39,8 +44,12 @@ graphs::PluginArguments plugin_arguments(const std::vector<std::string>& given) 
 
 /// Before anything is captured: that the results can be written to it.
 void check_folder(const fs::path& folder) {
-  if (fs::is_directory(folder)) return trace::check_writable("output", folder / "manifest.json");
-  if (fs::exists(folder)) throw ConfigError("output", folder.string() + " is not a folder");
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (status.type() == fs::file_type::none)
+    throw ConfigError("output", folder.string() + ": " + error.message());
+  if (fs::is_directory(status)) return trace::check_writable("output", folder / kManifestName);
+  if (fs::exists(status)) throw ConfigError("output", folder.string() + " is not a folder");
   trace::check_writable("output", folder);
 }
 
@@ -58,12 +67,48 @@ void run(graphs::TargetCapture& capture) {
   });
 }
 
+/// A DOT file for each graph.
+/// @return their names
+std::set<std::string> write_drawings(const graphs::TargetCapture& capture, const fs::path& folder) {
+  const std::size_t all = capture.cache().captured().size();
+  ProgressBar progress("drew", all);
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < all; ++i) {
+    const std::string name = capture.dot_name(i);
+    trace::write_file_atomically(folder / name, capture.cache().dot(i));
+    names.insert(name);
+    progress.show(i + 1, name);
+  }
+  return names;
+}
+
+/// Of an earlier capture into the same folder, which had other chunks, passes or slots.
+void remove_stale_drawings(const fs::path& folder, const std::set<std::string>& drawings) {
+  const std::regex drawing("chunk[0-9]+_(F|B|B_whole|W)_slot[0-9]+\\.dot");
+  std::vector<fs::path> stale;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!std::regex_match(name, drawing) || drawings.contains(name)) continue;
+    std::error_code gone;
+    if (fs::is_regular_file(entry->symlink_status(gone))) stale.push_back(entry->path());
+  }
+  if (error) throw Error(fmt::format("cannot list {}: {}", folder.string(), error.message()));
+  for (const fs::path& path : stale) {
+    fs::remove(path, error);
+    if (error) throw Error(fmt::format("cannot remove {}: {}", path.string(), error.message()));
+  }
+}
+
 void write(const graphs::TargetCapture& capture, const graphs::Manifest& manifest, const fs::path& folder) {
-  fs::create_directory(folder);
-  for (std::size_t i = 0; i < capture.cache().captured().size(); ++i)
-    trace::write_file_atomically(folder / capture.dot_name(i), capture.cache().dot(i));
-  const fs::path path = folder / "manifest.json";
+  std::error_code error;
+  fs::create_directory(folder, error);
+  if (error) throw Error(fmt::format("cannot make {}: {}", folder.string(), error.message()));
+  const std::set<std::string> drawings = write_drawings(capture, folder);
+  const fs::path path = folder / kManifestName;
   trace::write_file_atomically(path, graphs::write_manifest(manifest));
+  remove_stale_drawings(folder, drawings);
   fmt::print("wrote {} and {} DOT files beside it\n", path.string(), manifest.tasks.size());
 }
 

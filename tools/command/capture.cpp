@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,12 @@ namespace sluice::tools {
 namespace {
 
 constexpr int kMostSlots = 4096;
+constexpr int kMostDevices = 1023;
+
+/// CLI::Range takes `nan` for a number of every range.
+void expect_finite(const char* option, double value) {
+  if (!std::isfinite(value)) throw ConfigError(option, "must be a finite number");
+}
 
 /// Options that belong to one of the things that the command does.
 void refuse_strangers(const CLI::App& command, const char* task,
@@ -24,7 +31,7 @@ void refuse_strangers(const CLI::App& command, const char* task,
 void check(const CLI::App& command, const CaptureOptions& options) {
   refuse_strangers(command, "--check",
                    {"--plugin", "--plugin-args", "--explain", "--slots", "--output", "--split", "--memory",
-                    "--launch-us", "--launch-node-us"});
+                    "--launch-us", "--launch-node-us", "--device", "--warm-ups", "--tolerance"});
   if (options.module.empty()) throw ConfigError("module", "give the TorchScript file to check");
 #if SLUICE_HAVE_TORCH
   check_module(options);
@@ -36,9 +43,9 @@ void check(const CLI::App& command, const CaptureOptions& options) {
 }
 
 void explain(const CLI::App& command, const CaptureOptions& options) {
-  refuse_strangers(
-      command, "--explain",
-      {"--plugin", "--plugin-args", "--input", "--forward-only", "--slots", "--output", "--split", "--json"});
+  refuse_strangers(command, "--explain",
+                   {"--plugin", "--plugin-args", "--input", "--forward-only", "--slots", "--output",
+                    "--split", "--json", "--device", "--warm-ups", "--tolerance", "--seed"});
   if (!options.module.empty())
     throw ConfigError("module", "does not go with --explain, which reads a manifest");
   if (options.launch_node_us.has_value() && !options.launch_us.has_value())
@@ -76,6 +83,9 @@ void capture(const CLI::App& command, const CaptureOptions& options) {
 }
 
 void run_capture(const CLI::App& command, const CaptureOptions& options) {
+  expect_finite("tolerance", options.tolerance);
+  expect_finite("launch-us", options.launch_us.value_or(0));
+  expect_finite("launch-node-us", options.launch_node_us.value_or(0));
   if (options.check) return check(command, options);
   if (!options.manifest.empty()) return explain(command, options);
   capture(command, options);
@@ -117,7 +127,7 @@ void declare_capture(CLI::App& command, CaptureOptions& options) {
       ->check(CLI::Range(1, kMostSlots));
   command.add_option("--output", options.folder, "Folder for manifest.json and the DOT files");
   command.add_option("--device", options.device, "Ordinal of the device")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, kMostDevices))
       ->capture_default_str();
   command.add_option("--warm-ups", options.warm_ups, "Runs of each pass before its capture, 0 to 100")
       ->check(CLI::Range(0, 100))

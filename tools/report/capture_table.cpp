@@ -10,6 +10,7 @@
 
 #include "option/limits.hpp"
 #include "report/report_table.hpp"
+#include "sluice/graphs/explain.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -91,6 +92,8 @@ std::string capture_table(const graphs::Manifest& manifest, std::span<const grap
                                     bytes_text(manifest.memory.saved_per_slot),
                                     bytes_text(manifest.memory.temporary),
                                     bytes_text(manifest.memory.total)));
+  if (const std::string uncounted = graphs::uncounted_memory(manifest); !uncounted.empty())
+    table.notes.back() += "; " + uncounted;
   return table.markdown();
 }
 

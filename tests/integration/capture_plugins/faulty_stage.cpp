@@ -1,4 +1,4 @@
-// A plug-in with a stage that does, as its arguments say, what cannot be captured.
+// A plug-in with a stage that does, as its arguments say, what cannot be captured, or not be counted.
 
 #include <cuda_runtime_api.h>
 
@@ -28,6 +28,7 @@ class FaultyStage final : public cuda::Stage {
     if (fault_ == "memory") throw std::runtime_error("the size is not known yet");
     return {saved_bytes_, 0};
   }
+  [[nodiscard]] bool saves_outside_slot() const override { return fault_ == "outside"; }
   void prepare_task(const sluice::host::TaskContext& context, sluice::Pass /*pass*/,
                     const cuda::TaskBuffers& /*buffers*/, cudaStream_t /*stream*/) override {
     microbatch_ = static_cast<int>(context.microbatch);

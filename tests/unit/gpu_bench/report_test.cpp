@@ -65,6 +65,11 @@ TEST(Report, IsGoodWhileNothingFailedAndNoGoalWasMissed) {
   EXPECT_FALSE(missed.good());
   missed.device.real = false;
   EXPECT_TRUE(missed.good()) << "a fake device has no figures";
+  missed.device.real = true;
+  missed.quick = true;
+  EXPECT_TRUE(missed.good()) << "quick measurements are too few for figures";
+  EXPECT_EQ(to_json(missed).at("rows")[0].at("verdict"), "not judged");
+  EXPECT_THAT(to_text(missed), HasSubstr("not judged"));
   missed.rows[0].failed = true;
   EXPECT_FALSE(missed.good());
 }
@@ -87,6 +92,7 @@ TEST(Report, SaysLoudlyThatADeviceIsNoDevice) {
   Report quick = sample(true);
   quick.quick = true;
   EXPECT_FALSE(to_json(quick).at("figures_count").get<bool>());
+  EXPECT_FALSE(quick.figures_count());
 }
 
 TEST(Report, HasEveryRowInItsTablesAndJson) {

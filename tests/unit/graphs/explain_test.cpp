@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/error.hpp"
+
 namespace sluice::graphs {
 namespace {
 
@@ -28,6 +30,7 @@ Manifest sample(std::size_t chunks = 1) {
                     .slots = 2,
                     .memory = {.saved_per_slot = 1000, .temporary = 250, .total = 2500},
                     .saved_bytes = std::vector<std::uint64_t>(chunks, 10),
+                    .saves_outside_slot = std::vector<bool>(chunks, false),
                     .tasks = {}};
   for (const Slot slot : {0U, 1U}) {
     manifest.tasks.push_back(task_of(Pass::Forward, slot, 40, 0, Lane::Compute));
@@ -69,6 +72,25 @@ TEST(LimitWithin, SlotsWithoutMemoryFitInAnyNumber) {
   manifest.tasks.clear();
   EXPECT_EQ(limit_within(manifest, 0), std::nullopt);
   EXPECT_THAT(explain(manifest, 10), HasSubstr("any limit fits"));
+}
+
+TEST(LimitWithin, IsRefusedWhereWhatASlotTakesIsNotKnown) {
+  Manifest manifest = sample(2);
+  EXPECT_EQ(uncounted_memory(manifest), "");
+  manifest.saves_outside_slot[1] = true;
+  const std::string uncounted = "the memory that 1 of 2 chunks saves outside the slots is not counted";
+  EXPECT_EQ(uncounted_memory(manifest), uncounted);
+  try {
+    static_cast<void>(limit_within(manifest, 7601));
+    FAIL() << "gave a limit";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.field(), "saves_outside_slot");
+    EXPECT_THAT(error.what(), HasSubstr(uncounted));
+  }
+  EXPECT_THAT(explain(manifest), HasSubstr("\n" + uncounted + "\n"));
+  const std::string text = explain(manifest, 7601);
+  EXPECT_THAT(text, HasSubstr("in 7.4 KiB: no limit can be told, for " + uncounted));
+  EXPECT_THAT(text, Not(HasSubstr("fits")));
 }
 
 TEST(Explain, SaysWhatWasCaptured) {

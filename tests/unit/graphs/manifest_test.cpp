@@ -29,6 +29,7 @@ Manifest sample() {
                     .slots = 4,
                     .memory = {.saved_per_slot = 1024, .temporary = 512, .total = 4608},
                     .saved_bytes = {700, 300},
+                    .saves_outside_slot = {false, true},
                     .tasks = {}};
   CapturedTask forward;
   forward.key = {3, Pass::Forward, false, 1};
@@ -55,6 +56,7 @@ void expect_same(const Manifest& a, const Manifest& b) {
   EXPECT_EQ(a.memory.temporary, b.memory.temporary);
   EXPECT_EQ(a.memory.total, b.memory.total);
   EXPECT_EQ(a.saved_bytes, b.saved_bytes);
+  EXPECT_EQ(a.saves_outside_slot, b.saves_outside_slot);
   EXPECT_EQ(a.tasks, b.tasks);
 }
 
@@ -70,6 +72,21 @@ TEST(Manifest, OfACaptureIsReadAsItWasWritten) {
   EXPECT_EQ(manifest.memory.total, chunk.memory().bytes().total);
   EXPECT_EQ(manifest.saved_bytes, std::vector<std::uint64_t>{chunk.stage().memory().saved_bytes});
   expect_same(read_manifest(write_manifest(manifest)), manifest);
+}
+
+TEST(Manifest, OfACaptureTellsWhatSavesOutsideItsSlots) {
+  test::CachedChunk chunk({.slots = 1});
+  EXPECT_EQ(chunk.cache().manifest("a device").saves_outside_slot, std::vector<bool>{false});
+  chunk.stage().set_saves_outside_slot();
+  EXPECT_EQ(chunk.cache().manifest("a device").saves_outside_slot, std::vector<bool>{true});
+}
+
+TEST(Manifest, OfAnEarlierVersionSavesNothingOutsideItsSlots) {
+  nlohmann::json document = nlohmann::json::parse(write_manifest(sample()));
+  ASSERT_EQ(document.erase("saves_outside_slot"), 1U);
+  Manifest expected = sample();
+  expected.saves_outside_slot.clear();
+  expect_same(read_manifest(document.dump()), expected);
 }
 
 TEST(Manifest, NamesShapesAsDlpackDoes) {
@@ -115,7 +132,10 @@ INSTANTIATE_TEST_SUITE_P(
         Change{"/slots", kRemoved, "slots"}, Change{"/extra", 1, ""}, Change{"/memory", 7, "memory"},
         Change{"/memory/total_bytes", "many", "memory.total_bytes"},
         Change{"/memory/slot_bytes", 1.5, "memory.slot_bytes"}, Change{"/saved_bytes", 3, "saved_bytes"},
-        Change{"/saved_bytes/1", nullptr, "saved_bytes[1]"}, Change{"/tasks", "none", "tasks"},
+        Change{"/saved_bytes/1", nullptr, "saved_bytes[1]"},
+        Change{"/saves_outside_slot", true, "saves_outside_slot"},
+        Change{"/saves_outside_slot/1", 1, "saves_outside_slot[1]"},
+        Change{"/saves_outside_slot/2", true, "saves_outside_slot"}, Change{"/tasks", "none", "tasks"},
         Change{"/tasks/0", 1, "tasks[0]"}, Change{"/tasks/1/pass", "X", "tasks[1].pass"},
         Change{"/tasks/1/pass", "F", "tasks[1].whole"}, Change{"/tasks/0/whole", 1, "tasks[0].whole"},
         Change{"/tasks/0/slot", 4, "tasks[0].slot"}, Change{"/tasks/0/chunk", 65536, "tasks[0].chunk"},
@@ -152,6 +172,7 @@ TEST(MalformedManifest, ATaskThatIsThereTwiceIsRefused) {
 TEST(MalformedManifest, MoreChunksThanSavedBytesAreRefused) {
   Manifest manifest = sample();
   manifest.saved_bytes.pop_back();
+  manifest.saves_outside_slot.pop_back();
   EXPECT_THROW(static_cast<void>(read_manifest(write_manifest(manifest))), ConfigError);
 }
 

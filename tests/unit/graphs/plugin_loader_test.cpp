@@ -32,6 +32,11 @@ TEST(PluginLoader, AFileThatIsNotThereIsNotLookedUpElsewhere) {
   EXPECT_EQ(refusal_of(""), "plugin:  is not a file");
 }
 
+TEST(PluginLoader, APathThatCannotBeLookedAtIsRefusedWithTheReason) {
+  const std::string path(5000, 'a');
+  EXPECT_EQ(refusal_of(path), "plugin: " + path + " cannot be looked at: File name too long");
+}
+
 TEST(PluginLoader, WhatIsNoLibraryIsRefusedWithTheLoadersReason) {
   EXPECT_THAT(refusal_of("/proc/self/maps"), StartsWith("plugin: /proc/self/maps cannot be loaded: "));
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");

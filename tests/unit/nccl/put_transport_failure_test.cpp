@@ -75,7 +75,8 @@ TEST_F(PutTransportTest, AFailedDeviceIsFoundWhileAPutIsUnderWay) {
   ranks[0].send(activation(1), 0);
   ranks[1].accept(next_offer(ranks[1]), 0);
   fakecuda_fail("execute", 1, cudaErrorIllegalAddress);
-  EXPECT_THAT(error_of_polling(ranks[0]), HasSubstr("rank 0: activations of edge 0"));
+  // Whichever of its communicators is asked first.
+  EXPECT_THAT(error_of_polling(ranks[0]), AllOf(HasSubstr("rank 0: "), HasSubstr(" of edge 0 ")));
 }
 
 TEST_F(PutTransportTest, ANeighbourThatLeavesWithoutTakingAMessageIsAnError) {

@@ -102,7 +102,7 @@ TEST_F(PutTransportTest, RefusesAMessageThatDoesNotFitItsSlot) {
   ranks[0].send(activation(1), 0);
   EXPECT_THAT(error_of_polling(ranks[1]),
               AllOf(HasSubstr("rank 1"), HasSubstr("rank 0"), HasSubstr("activation of edge 0, microbatch 1"),
-                    HasSubstr("float64[5]"), HasSubstr("40 bytes"), HasSubstr("32")));
+                    HasSubstr("float64[5]"), HasSubstr("32 bytes")));
 }
 
 TEST_F(PutTransportTest, RefusesToSendMoreThanASlotHolds) {

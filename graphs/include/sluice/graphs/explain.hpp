@@ -42,9 +42,15 @@ struct ManifestTotals {
 
 [[nodiscard]] ManifestTotals totals(const Manifest& manifest);
 
+/// Says that chunks save memory outside their slots, which the manifest's figures do not count; empty if none
+/// does.
+[[nodiscard]] std::string uncounted_memory(const Manifest& manifest);
+
 /// Largest limit whose slots fit in so many bytes beside the temporary and the graphs' memory: a stage of
 /// several chunks has a slot more for each. 0 if none fits, for then not one microbatch does; nothing if
 /// slots take no memory, so that every limit fits.
+/// @throws ConfigError naming `saves_outside_slot` if `uncounted_memory` has something to say: what a slot
+///         takes is not known then
 [[nodiscard]] std::optional<std::uint64_t> limit_within(const Manifest& manifest, std::uint64_t bytes);
 
 /// Text for people: what was captured, what it takes, what launching it costs, and which limit fits in

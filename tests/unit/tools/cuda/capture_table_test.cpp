@@ -58,5 +58,14 @@ TEST(CaptureTable, TellsTheWorstReplayOfThePass) {
               AllOf(HasSubstr("not verified"), Not(HasSubstr("differs"))));
 }
 
+TEST(CaptureTable, SaysThatMemoryOutsideTheSlotsIsNotCounted) {
+  graphs::Manifest outside = manifest();
+  EXPECT_THAT(capture_table(outside, named({"a", "b"})), Not(HasSubstr("not counted")));
+  outside.saves_outside_slot = {false, true};
+  EXPECT_THAT(
+      capture_table(outside, named({"a", "b"})),
+      HasSubstr("4.5 KiB in all; the memory that 1 of 2 chunks saves outside the slots is not counted"));
+}
+
 }  // namespace
 }  // namespace sluice::tools
