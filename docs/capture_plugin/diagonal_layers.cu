@@ -17,7 +17,6 @@
 #include "sluice/cuda/handles.hpp"
 #include "sluice/cuda/memory.hpp"
 #include "sluice/cuda/stage.hpp"
-#include "sluice/error.hpp"
 #include "sluice/graphs/plugin.hpp"
 
 namespace diagonal {
@@ -151,7 +150,7 @@ int number(const graphs::PluginArguments& arguments, const char* name, int other
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{} || rest != end || value < least || value > most) {
     throw std::invalid_argument(std::string(name) + " must be a whole number from " + std::to_string(least) +
-                                " to " + std::to_string(most) + ", not " + sluice::in_quotes(text));
+                                " to " + std::to_string(most) + ", not '" + text + "'");
   }
   return value;
 }
@@ -159,8 +158,7 @@ int number(const graphs::PluginArguments& arguments, const char* name, int other
 void refuse_unknown(const graphs::PluginArguments& arguments) {
   for (const auto& [name, value] : arguments) {
     if (std::ranges::find(kNames, name) == kNames.end())
-      throw std::invalid_argument(sluice::in_quotes(name) +
-                                  " is no argument: give layers, rows, width or split");
+      throw std::invalid_argument("'" + name + "' is no argument: give layers, rows, width or split");
   }
 }
 

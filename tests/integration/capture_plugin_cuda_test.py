@@ -225,12 +225,12 @@ class BadPlugins(CaptureTest):
     def test_arguments_that_the_example_does_not_take(self):
         for name in ("layers", "rows", "width"):
             for value in ("0", "-1", "16385", "4x", "4.5", " 4", "+4", "", "99999999999999999999"):
-                refused = f'{name} must be a whole number from 1 to 16384, not "{value}"'
+                refused = f"{name} must be a whole number from 1 to 16384, not '{value}'"
                 self.refuse_plugin(refused, "diagonal_layers", f"{name}={value}")
         for value in ("2", "yes", ""):
-            refused = f'split must be a whole number from 0 to 1, not "{value}"'
+            refused = f"split must be a whole number from 0 to 1, not '{value}'"
             self.refuse_plugin(refused, "diagonal_layers", f"split={value}")
-        self.refuse_plugin('"widht" is no argument', "diagonal_layers", "widht=8")
+        self.refuse_plugin("'widht' is no argument", "diagonal_layers", "widht=8")
 
     def test_a_target_without_code(self):
         done = self.capture("faulty_stage", "fault=empty")
@@ -325,8 +325,8 @@ class BadUsage(CaptureTest):
                 (option, ["--explain", "manifest.json", f"--{option}", 1])
                 for option in ("device", "warm-ups", "tolerance", "seed")
             ),
-            ("[0 - 1023]", ["--plugin", stage, "--slots", 2, "--output", "out", "--device", "-1"]),
-            ("[0 - 1023]", ["--plugin", stage, "--slots", 2, "--output", "out", "--device", 1024]),
+            ("not in range 0 to 1023", ["--plugin", stage, "--slots", 2, "--output", "out", "--device", "-1"]),
+            ("not in range 0 to 1023", ["--plugin", stage, "--slots", 2, "--output", "out", "--device", 1024]),
             *(
                 ("tolerance", ["--plugin", stage, "--slots", 2, "--output", "out", f"--tolerance={value}"])
                 for value in ("nan", "-nan", "inf", "1.5")

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kMostSlots = 4096;
 constexpr int kMostDevices = 1023;
+constexpr double kMostMicroseconds = 1e6;
 
 /// CLI::Range takes `nan` for a number of every range.
 void expect_finite(const char* option, double value) {
@@ -141,7 +142,6 @@ void declare_capture(CLI::App& command, CaptureOptions& options) {
 }
 
 void declare_explain(CLI::App& command, CaptureOptions& options) {
-  constexpr double kMostMicroseconds = 1e6;
   command.add_option("--memory", options.memory, "Also say which limit fits in so much memory: 40GiB");
   command
       .add_option(
