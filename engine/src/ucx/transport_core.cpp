@@ -155,10 +155,11 @@ void TransportCore::post(Sending& sending, const host::Payload* payload) {
   const ucp_ep_h to = plane_.endpoint(sending.rank);
   sending.untaken = buffer.bytes == 0;
   if (sending.untaken) {
-    param.op_attr_mask &= ~(UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMORY_TYPE);
+    param.op_attr_mask &=
+        ~static_cast<std::uint32_t>(UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMORY_TYPE);
     buffer = {};
   }
-  param.flags = static_cast<std::uint32_t>(sending.untaken ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
+  param.flags = sending.untaken ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
   param.cb.send = &TransportCore::message_left;
   param.user_data = &sending;
   free_sendings_ = sending.next;
