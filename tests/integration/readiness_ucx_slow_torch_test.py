@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,13 @@ PACKAGES = ["pybind11>=2.13", "numpy"]
 LATE = "tail:0.3,3"
 
 
-def run(*command, timeout=600, **environment):
+def compiler():
+    """The one of the build: the compiler cache tells compilers apart by name."""
+    cache = (pathlib.Path(os.environ["SLUICE_BIN"]).parents[1] / "CMakeCache.txt").read_text()
+    return re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.MULTILINE)[1]
+
+
+def run(*command, timeout=840, **environment):
     """What it printed."""
     result = subprocess.run(
         [str(word) for word in command],
@@ -44,13 +51,14 @@ class Readiness(unittest.TestCase):
         run(
             "cmake", "-S", SOURCE_DIR, "-B", module, "-G", "Ninja", "-DSLUICE_PYTHON=ON", "-DSLUICE_TORCH=OFF",
             "-DSLUICE_CUDA=OFF", "-DSLUICE_UCX=ON", "-DSLUICE_TESTS=OFF", "-DSLUICE_MICROBENCH=OFF",
+            "-DSLUICE_WERROR=ON", f"-DCMAKE_CXX_COMPILER={compiler()}",
             f"-DPython_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={packages}/pybind11/share/cmake/pybind11",
         )  # fmt: skip
         run("cmake", "--build", module, "--target", "sluice_python")
         cls.package = BUILD_DIR / "package"
         shutil.rmtree(cls.package, ignore_errors=True)
         shutil.copytree(SOURCE_DIR / "bindings" / "python" / "sluice", cls.package / "sluice")
-        for built in (module / "bindings" / "python" / "sluice").glob("_engine*.so"):
+        for built in (module / "bindings" / "python").rglob("_engine*.so"):
             shutil.copy(built, cls.package / "sluice")
         cls.path = os.pathsep.join(str(each) for each in (cls.package, packages, TORCH.parent))
 
