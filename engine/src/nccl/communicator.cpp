@@ -48,6 +48,8 @@ Communicator::Communicator(const ncclUniqueId& id, const Place& place, Duration 
 Communicator::~Communicator() {
   if (communicator_ == nullptr) return;
   const cuda::RelaxedCaptureMode relaxed;
+  // Peers that go on would be waited for, and would wait.
+  if (std::uncaught_exceptions() > exceptions_) failed_ = true;
   finalize();
 }
 

@@ -107,6 +107,26 @@ TEST_F(CommunicatorTest, AnAbortIsAnErrorForThePeers) {
   });
 }
 
+TEST_F(CommunicatorTest, AnExceptionThatEndsItIsAnErrorForThePeersAtOnce) {
+  const ncclUniqueId id = make_unique_id();
+  const auto started = std::chrono::steady_clock::now();
+  test::on_each_rank(2, [&](process::Bootstrap& bootstrap) {
+    cuda::use_device(0);
+    const std::uint32_t rank = bootstrap.rank();
+    if (rank == 0) {
+      EXPECT_THAT(error_of([&] {
+                    const Communicator communicator(id, {2, 0, name(0)}, 60s);
+                    throw Error("something else");
+                  }),
+                  "something else");
+      return;
+    }
+    Communicator communicator(id, {2, 1, name(1)}, 60s);
+    EXPECT_THAT(error_of_looking(communicator), HasSubstr("ncclRemoteError"));
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - started, 60s) << "the patience was waited out";
+}
+
 TEST_F(CommunicatorTest, TheEndDoesNotWaitForAPeerForEver) {
   const ncclUniqueId id = make_unique_id();
   std::vector<std::unique_ptr<Communicator>> ranks(2);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -31,8 +32,8 @@ class Communicator {
   /// @param patience longest wait for them
   /// @throws NcclError naming the place; Error if a peer did not come
   Communicator(const ncclUniqueId& id, const Place& place, Duration patience);
-  /// Aborts after an error or `abort`; otherwise ends what was enqueued, waiting for it for the patience at
-  /// most, and aborts then.
+  /// Aborts after an error or `abort`, and where an exception destroys it; otherwise ends what was enqueued,
+  /// waiting for it for the patience at most, and aborts then.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -71,6 +72,7 @@ class Communicator {
   Duration patience_;
   ncclComm_t communicator_ = nullptr;
   bool failed_ = false;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 /// Device memory that NCCL can make a window of.
