@@ -74,6 +74,8 @@ Rehearsal::Rehearsal(const RehearsedTask& task, bool fill)
 
 Rehearsal::~Rehearsal() {
   const bool last = task_.key.whole || task_.key.pass == Pass::WeightGrad;
+  // Code that failed may have left work on streams that it had forked.
+  if (std::uncaught_exceptions() > exceptions_) static_cast<void>(cudaDeviceSynchronize());
   try {
     last ? changed_.restore(task_.stream) : changed_.restore_state(task_.stream);
     static_cast<void>(cudaStreamSynchronize(task_.stream));

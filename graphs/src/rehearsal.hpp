@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -67,6 +68,7 @@ class Rehearsal {
   RehearsedTask task_;
   host::TaskContext context_;
   TaskMemory changed_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace sluice::graphs

@@ -109,18 +109,21 @@ TEST_F(CommunicatorTest, AnAbortIsAnErrorForThePeers) {
 
 TEST_F(CommunicatorTest, AnExceptionThatEndsItIsAnErrorForThePeersAtOnce) {
   const ncclUniqueId id = make_unique_id();
+  std::barrier all_here(2);
   test::on_each_rank(2, [&](process::Bootstrap& bootstrap) {
     cuda::use_device(0);
     const std::uint32_t rank = bootstrap.rank();
     if (rank == 0) {
       EXPECT_THAT(error_of([&] {
                     const Communicator communicator(id, {2, 0, name(0)}, 60s);
+                    all_here.arrive_and_wait();
                     throw Error("something else");
                   }),
                   "something else");
       return;
     }
     Communicator communicator(id, {2, 1, name(1)}, 60s);
+    all_here.arrive_and_wait();
     EXPECT_THAT(error_of_looking(communicator), HasSubstr("ncclRemoteError"));
   });
 }
