@@ -9,6 +9,14 @@ constexpr unsigned kBlock = 128;
 
 unsigned blocks(int n) { return (static_cast<unsigned>(n) + kBlock - 1) / kBlock; }
 
+cudaLaunchConfig_t configure(int n, cudaStream_t stream) {
+  cudaLaunchConfig_t configuration{};
+  configuration.gridDim = dim3(blocks(n));
+  configuration.blockDim = dim3(kBlock);
+  configuration.stream = stream;
+  return configuration;
+}
+
 }  // namespace
 
 __global__ void count_up_kernel(int* out, int n, int first) {
@@ -40,8 +48,9 @@ cudaError_t add(const int* a, const int* b, int* out, int n, cudaStream_t stream
 }
 
 cudaError_t scale(int* x, int n, int factor, cudaStream_t stream) {
-  scale_kernel<int><<<blocks(n), kBlock, 0, stream>>>(x, n, factor);
-  return cudaGetLastError();
+  // Of several threads at a time, which race in nvcc's own code for <<<>>>.
+  const cudaLaunchConfig_t configuration = configure(n, stream);
+  return cudaLaunchKernelEx(&configuration, scale_kernel<int>, x, n, factor);
 }
 
 cudaError_t launch_unknown(cudaStream_t stream) {
@@ -55,10 +64,7 @@ cudaError_t launch_with_block(int* out, unsigned threads, cudaStream_t stream) {
 }
 
 cudaError_t count_up_by_configuration(int* out, int n, int first, cudaStream_t stream) {
-  cudaLaunchConfig_t configuration{};
-  configuration.gridDim = dim3(blocks(n));
-  configuration.blockDim = dim3(kBlock);
-  configuration.stream = stream;
+  const cudaLaunchConfig_t configuration = configure(n, stream);
   return cudaLaunchKernelEx(&configuration, count_up_kernel, out, n, first);
 }
 
