@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "cuda/device_rank.hpp"
 #include "cuda/device_traffic.hpp"
 #include "forked_ranks.hpp"
+#include "rank_error.hpp"
 #include "sluice/cuda/device.hpp"
 #include "sluice/error.hpp"
 
@@ -24,8 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::DeviceRank;
 
-constexpr int kWrongError = 3;
-constexpr int kNoError = 4;
+using test::expect_error;
 
 IpcOptions options() {
   IpcOptions options;
@@ -50,21 +49,6 @@ void expect_all_well(const Pipeline& pipeline, const Part& part, int killed = -1
       EXPECT_EQ(ending.code, 0) << "rank " << rank << ", signal " << ending.signal;
     }
   }
-}
-
-/// 0 if `call` throws an error that has all the words.
-int expect_error(const std::function<void()>& call, const std::vector<std::string>& words) {
-  try {
-    call();
-  } catch (const Error& error) {
-    for (const std::string& word : words) {
-      if (std::string(error.what()).find(word) != std::string::npos) continue;
-      std::fprintf(stderr, "not in \"%s\": %s\n", error.what(), word.c_str());
-      return kWrongError;
-    }
-    return 0;
-  }
-  return kNoError;
 }
 
 void poll_for_long(IpcTransport& transport) {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "forked_ranks.hpp"
 #include "nccl/put_rank.hpp"
 #include "nccl/shared_group.hpp"
+#include "rank_error.hpp"
 #include "sluice/cuda/device.hpp"
 #include "sluice/error.hpp"
 
@@ -26,8 +26,9 @@ namespace {
 using namespace std::chrono_literals;
 using test::PutRank;
 
-constexpr int kWrongError = 3;
-constexpr int kNoError = 4;
+using test::expect_error;
+using test::kNoError;
+using test::kWrongError;
 
 PutOptions options() {
   PutOptions options;
@@ -56,21 +57,6 @@ void expect_all_well(const Pipeline& pipeline, const test::DeviceSlots::Size& si
       EXPECT_EQ(ending.code, 0) << "rank " << rank << ", signal " << ending.signal;
     }
   }
-}
-
-/// 0 if `call` throws an error that has all the words.
-int expect_error(const std::function<void()>& call, const std::vector<std::string>& words) {
-  try {
-    call();
-  } catch (const Error& error) {
-    for (const std::string& word : words) {
-      if (std::string(error.what()).find(word) != std::string::npos) continue;
-      std::fprintf(stderr, "not in \"%s\": %s\n", error.what(), word.c_str());
-      return kWrongError;
-    }
-    return 0;
-  }
-  return kNoError;
 }
 
 void poll_for_long(PutTransport& transport) {
