@@ -25,7 +25,7 @@ TEST_F(FaultsTest, AFailedLaunchLeavesTheDeviceUnusable) {
   const Stream stream = new_stream();
   const PinnedNumbers numbers(1);
   fakecuda_fail("__cudaLaunchKernel", 1, cudaErrorLaunchFailure);
-  EXPECT_EQ(count_up(numbers.data(), 1, 1, stream.get()), cudaErrorLaunchFailure);
+  EXPECT_EQ(count_up_by_brackets(numbers.data(), 1, 1, stream.get()), cudaErrorLaunchFailure);
   EXPECT_EQ(cudaGetLastError(), cudaErrorLaunchFailure) << "not forgotten when it is told";
   EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaErrorLaunchFailure);
   EXPECT_EQ(cudaMemsetAsync(numbers.data(), 1, 4, stream.get()), cudaErrorLaunchFailure);

@@ -18,10 +18,10 @@ TEST_F(KernelsTest, GetTheirArgumentsAsTheyWereAtTheLaunch) {
   EXPECT_EQ(numbers[3], 21);
 }
 
-TEST_F(KernelsTest, AreLaunchedByAConfigurationToo) {
+TEST_F(KernelsTest, AreLaunchedByBracketsToo) {
   const Stream stream = new_stream();
   const PinnedNumbers numbers(4);
-  EXPECT_EQ(count_up_by_configuration(numbers.data(), 4, 6, stream.get()), cudaSuccess);
+  EXPECT_EQ(count_up_by_brackets(numbers.data(), 4, 6, stream.get()), cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
   EXPECT_EQ(numbers[3], 9);
 }

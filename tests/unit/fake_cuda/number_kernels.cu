@@ -37,18 +37,18 @@ __global__ void scale_kernel(Number* x, int n, Number factor) {
 
 __global__ void unknown_kernel() {}
 
+// Launched by several threads at a time, which would race in nvcc's own code for <<<>>>.
 cudaError_t count_up(int* out, int n, int first, cudaStream_t stream) {
-  count_up_kernel<<<blocks(n), kBlock, 0, stream>>>(out, n, first);
-  return cudaGetLastError();
+  const cudaLaunchConfig_t configuration = configure(n, stream);
+  return cudaLaunchKernelEx(&configuration, count_up_kernel, out, n, first);
 }
 
 cudaError_t add(const int* a, const int* b, int* out, int n, cudaStream_t stream) {
-  add_kernel<<<blocks(n), kBlock, 0, stream>>>(a, b, out, n);
-  return cudaGetLastError();
+  const cudaLaunchConfig_t configuration = configure(n, stream);
+  return cudaLaunchKernelEx(&configuration, add_kernel, a, b, out, n);
 }
 
 cudaError_t scale(int* x, int n, int factor, cudaStream_t stream) {
-  // Of several threads at a time, which race in nvcc's own code for <<<>>>.
   const cudaLaunchConfig_t configuration = configure(n, stream);
   return cudaLaunchKernelEx(&configuration, scale_kernel<int>, x, n, factor);
 }
@@ -63,9 +63,9 @@ cudaError_t launch_with_block(int* out, unsigned threads, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t count_up_by_configuration(int* out, int n, int first, cudaStream_t stream) {
-  const cudaLaunchConfig_t configuration = configure(n, stream);
-  return cudaLaunchKernelEx(&configuration, count_up_kernel, out, n, first);
+cudaError_t count_up_by_brackets(int* out, int n, int first, cudaStream_t stream) {
+  count_up_kernel<<<blocks(n), kBlock, 0, stream>>>(out, n, first);
+  return cudaGetLastError();
 }
 
 }  // namespace fake_cuda_tests

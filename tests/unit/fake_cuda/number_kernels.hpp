@@ -14,7 +14,7 @@ cudaError_t scale(int* x, int n, int factor, cudaStream_t stream);
 cudaError_t launch_unknown(cudaStream_t stream);
 /// With a block of so many threads.
 cudaError_t launch_with_block(int* out, unsigned threads, cudaStream_t stream);
-/// With a launch configuration given as a structure.
-cudaError_t count_up_by_configuration(int* out, int n, int first, cudaStream_t stream);
+/// By `<<<>>>`; all others with a launch configuration given as a structure.
+cudaError_t count_up_by_brackets(int* out, int n, int first, cudaStream_t stream);
 
 }  // namespace fake_cuda_tests
