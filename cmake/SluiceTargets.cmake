@@ -25,6 +25,11 @@ function(sluice_add_library component)
   add_library(Sluice::${component} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${component})
   target_compile_features(${target} ${scope} cxx_std_20)
+  if(SLUICE_UNITY AND arg_SOURCES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    # It takes sources that are included for headers.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
   target_include_directories(${target} ${scope}
     $<BUILD_INTERFACE:${arg_HEADERS}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()

@@ -149,11 +149,11 @@ void report(const CompareOptions& options, const Runs& runs) {
   fmt::print("\n");
 }
 
-void report_predictions(const Runs& runs, const std::vector<Prediction>& predictions) {
+void report_predictions(const Runs& runs, const std::vector<RunPrediction>& predictions) {
   fmt::print("{:<16}  {:>14}  {:>7}  {:>22}  {:>7}\n", "simulated", "all iterations", "error",
              "with measured overhead", "error");
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const Prediction& prediction = predictions[i];
+    const RunPrediction& prediction = predictions[i];
     fmt::print("{:<16}  {:>11.1f} ms  {:>+6.2f}%  {:>19.1f} ms  {:>+6.2f}%\n", runs[i]->name(),
                1e3 * prediction.total_s, 100 * prediction.error, 1e3 * prediction.total_with_overhead_s,
                100 * prediction.error_with_overhead);
@@ -161,7 +161,7 @@ void report_predictions(const Runs& runs, const std::vector<Prediction>& predict
   fmt::print("\n");
 }
 
-nlohmann::json to_json(const Prediction& prediction) {
+nlohmann::json to_json(const RunPrediction& prediction) {
   return {{"total_s", prediction.total_s},
           {"error", prediction.error},
           {"total_with_overhead_s", prediction.total_with_overhead_s},
@@ -183,7 +183,7 @@ void compare(const CompareOptions& options, ProcessSession* session) {
   }
   report(options, runs);
   if (options.simulate) {
-    const std::vector<Prediction> predictions = predict_runs(options.run, runs, options.iterations);
+    const std::vector<RunPrediction> predictions = predict_runs(options.run, runs, options.iterations);
     for (std::size_t i = 0; i < runs.size(); ++i)
       results.summary["methods"][i]["simulated"] = to_json(predictions[i]);
     report_predictions(runs, predictions);

@@ -26,7 +26,7 @@ namespace {
 const std::vector<std::string> kPaperTables = {"1", "2", "3", "6", "7", "8", "limit"};
 constexpr const char* kQuestions = "questions";
 constexpr const char* kHints = "hints";
-constexpr std::uint64_t kMostSeeds = 100'000;
+constexpr std::uint64_t kMostReproducedSeeds = 100'000;
 
 struct ReproduceOptions {
   std::vector<std::string> tables;
@@ -50,8 +50,8 @@ void check(const ReproduceOptions& options, const CLI::App& command) {
     if (std::find(known.begin(), known.end(), table) == known.end())
       throw ConfigError("table", fmt::format("'{}' is not one of {}", table, fmt::join(known, ", ")));
   }
-  if (command.count("--seeds") > 0 && (options.seeds == 0 || options.seeds > kMostSeeds))
-    throw ConfigError("seeds", fmt::format("must be 1 to {}", kMostSeeds));
+  if (command.count("--seeds") > 0 && (options.seeds == 0 || options.seeds > kMostReproducedSeeds))
+    throw ConfigError("seeds", fmt::format("must be 1 to {}", kMostReproducedSeeds));
   options.output.check({});
 }
 

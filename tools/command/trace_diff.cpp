@@ -12,6 +12,7 @@
 #include "option/trace_input.hpp"
 #include "report/trace_difference.hpp"
 #include "report/trace_report.hpp"
+#include "sluice/seconds.hpp"
 #include "sluice/trace/run_diff.hpp"
 #include "sluice/trace/timeline.hpp"
 
@@ -24,8 +25,6 @@ struct DiffOptions {
   std::uint32_t top = 10;
   std::string json;
 };
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 std::string name_of(const trace::TaskDifference& each) {
   return fmt::format("{}{} chunk {}, iteration {}", letter(each.task.pass), each.task.microbatch,

@@ -24,7 +24,6 @@ namespace {
 
 constexpr std::uint64_t kMostChunks = std::numeric_limits<Chunk>::max();
 constexpr std::uint64_t kMostMicrobatches = 1U << 24U;
-constexpr std::uint64_t kMostSeeds = 1'000'000;
 constexpr std::uint64_t kLongestFile = 64U << 20U;
 constexpr double kLargestBandwidth = 1e15;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50U;

@@ -10,6 +10,9 @@
 
 namespace sluice::tools {
 
+/// Seeds that one command may simulate.
+inline constexpr std::uint64_t kMostSeeds = 1'000'000;
+
 /// The recording whose task times a scenario takes over.
 struct TraceTimes {
   /// `FILE` or `FILE#METHOD`, relative to the scenario's folder.

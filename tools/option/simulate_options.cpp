@@ -19,7 +19,6 @@
 namespace sluice::tools {
 namespace {
 
-constexpr std::uint64_t kMostSeeds = 1'000'000;
 constexpr unsigned kMostThreads = 1024;
 
 bool given(const CLI::App& command, const char* option) { return command.count(option) > 0; }

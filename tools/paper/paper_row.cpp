@@ -12,8 +12,8 @@
 namespace sluice::tools {
 namespace {
 
-constexpr std::string_view kQuantities[] = {"seconds",  "compute",   "blocking", "agreement",
-                                            "slowdown", "deviation", "speedup"};
+constexpr std::string_view kQuantityNames[] = {"seconds",  "compute",   "blocking", "agreement",
+                                               "slowdown", "deviation", "speedup"};
 constexpr double kLargest = 1e9;
 
 }  // namespace
@@ -29,7 +29,7 @@ PaperRow read_paper_row(const std::string& path) {
   if (!number) published->missing("table");
   row.table = *number;
   row.reason = published->text("reason").value_or("");
-  for (const std::string_view quantity : kQuantities) {
+  for (const std::string_view quantity : kQuantityNames) {
     auto figures = published->table(quantity);
     if (!figures) continue;
     for (const std::string& method : row.scenario.methods) {

@@ -16,14 +16,15 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kSeeds = 8;
 constexpr std::uint32_t kStages = 8;
 constexpr std::uint32_t kMicrobatches = 64;
-constexpr double kForwardNs = 10e6;
+constexpr double kUniformForwardNs = 10e6;
 
 const std::vector<std::string> kBasicMethods = {"1f1b", "bf", "bfw"};
 
 /// A uniform chain: forward 10 ms, backward 20 ms, half of it the weight gradient.
 sim::Scenario uniform(std::uint32_t stages, const std::string& jitter) {
   sim::Scenario scenario(Pipeline::chain(stages, kMicrobatches));
-  for (auto& times : scenario.times) times = host::DurationModel({kForwardNs, 2 * kForwardNs, kForwardNs});
+  for (auto& times : scenario.times)
+    times = host::DurationModel({kUniformForwardNs, 2 * kUniformForwardNs, kUniformForwardNs});
   for (sim::Link& link : scenario.links) link.jitter = host::DelayModel::parse(jitter);
   return scenario;
 }

@@ -6,13 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "report/trace_report.hpp"
+#include "sluice/seconds.hpp"
 
 namespace sluice::tools {
 namespace {
 
 using nlohmann::json;
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 /// Adds up what the stages of one run say.
 class Parts {

@@ -8,15 +8,10 @@
 #include "sluice/error.hpp"
 #include "sluice/host/delay_model.hpp"
 #include "sluice/host/duration_model.hpp"
+#include "sluice/seconds.hpp"
 #include "sluice/trace/output_file.hpp"
 
 namespace sluice::tools {
-namespace {
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-}  // namespace
-
 void check_json_path(const std::string& path) {
   if (!path.empty()) trace::check_writable("json", path);
 }

@@ -18,14 +18,14 @@ double simulated_total(const sim::Scenario& scenario, const Method& method, std:
 
 }  // namespace
 
-std::vector<Prediction> predict_runs(const PipelineOptions& options,
-                                     std::span<const std::unique_ptr<MethodRun>> runs,
-                                     std::uint64_t iterations) {
-  std::vector<Prediction> predictions;
+std::vector<RunPrediction> predict_runs(const PipelineOptions& options,
+                                        std::span<const std::unique_ptr<MethodRun>> runs,
+                                        std::uint64_t iterations) {
+  std::vector<RunPrediction> predictions;
   for (const auto& run : runs) {
     sim::Scenario scenario = emulated_scenario(options);
     const double measured_s = sum(run->statistics().iteration_seconds());
-    Prediction prediction;
+    RunPrediction prediction;
     prediction.total_s = simulated_total(scenario, run->method(), iterations);
     prediction.error = prediction.total_s / measured_s - 1;
     scenario.overhead = run->overhead().value();

@@ -11,6 +11,7 @@
 #include "sluice/error.hpp"
 #include "sluice/host/threaded_run.hpp"
 #include "sluice/schedule.hpp"
+#include "sluice/seconds.hpp"
 #include "sluice/sim/world.hpp"
 
 namespace sluice::tools {
@@ -20,8 +21,6 @@ using trace::RecordedRun;
 
 /// Any share does: what a log runs is what was recorded.
 constexpr double kUnusedShare = 0.5;
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 Schedule order_of(const RecordedRun& run, std::uint64_t iteration) {
   std::vector<std::vector<Task>> orders(run.pipeline.stages());

@@ -9,12 +9,12 @@
 #include <numeric>
 #include <utility>
 
+#include "sluice/seconds.hpp"
+
 namespace sluice::tools {
 namespace {
 
 constexpr std::size_t kMostSpans = 200'000;
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 
 #include "sluice/error.hpp"
 #include "sluice/schedule_csv.hpp"
+#include "sluice/seconds.hpp"
 #include "sluice/sim/world.hpp"
 
 namespace sluice::tools {
@@ -78,8 +79,6 @@ std::vector<sim::StageSetup> setups_of(const LoadedSchedule& loaded) {
   }
   return setups;
 }
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 std::string label_of(const trace::TaskSpan& span) {
   const bool input_grad = span.task.pass == Pass::Backward && !span.whole;

@@ -10,11 +10,10 @@
 #include "method/adaptation.hpp"
 #include "run/parallel.hpp"
 #include "run/speed_up.hpp"
+#include "sluice/seconds.hpp"
 
 namespace sluice::tools {
 namespace {
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 /// Where the chunks live: all that a method changes about a pipeline for its bound.
 std::vector<StageId> placement_of(const Pipeline& pipeline) {

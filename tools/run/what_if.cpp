@@ -10,6 +10,7 @@
 #include "run/simulation.hpp"
 #include "sluice/error.hpp"
 #include "sluice/host/duration_model.hpp"
+#include "sluice/seconds.hpp"
 #include "sluice/trace/run_summary.hpp"
 
 namespace sluice::tools {
@@ -18,8 +19,6 @@ namespace {
 using trace::RecordedMessage;
 using trace::RecordedRun;
 using trace::RecordedTask;
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 Duration scaled(Duration duration, double factor) {
   return Duration(std::llround(static_cast<double>(duration.count()) * factor));

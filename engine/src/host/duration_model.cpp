@@ -27,13 +27,14 @@ struct Values {
   std::optional<double> forward, backward, weight_grad, sigma;
 };
 
-[[noreturn]] void refuse(const std::string& reason) { throw ConfigError("emulate", reason); }
+[[noreturn]] void refuse_durations(const std::string& reason) { throw ConfigError("emulate", reason); }
 
 double number(std::string_view key, std::string_view text, std::string_view& rest) {
   const LeadingNumber read = leading_number(text);
-  if (read.error == std::errc::result_out_of_range) refuse(quoted(key) + " is out of range: " + quoted(text));
-  if (read.error != std::errc{}) refuse(quoted(key) + " needs a number, not " + quoted(text));
-  if (!std::isfinite(read.value)) refuse(quoted(key) + " must be finite, not " + quoted(text));
+  if (read.error == std::errc::result_out_of_range)
+    refuse_durations(quoted(key) + " is out of range: " + quoted(text));
+  if (read.error != std::errc{}) refuse_durations(quoted(key) + " needs a number, not " + quoted(text));
+  if (!std::isfinite(read.value)) refuse_durations(quoted(key) + " must be finite, not " + quoted(text));
   rest = read.rest;
   return read.value;
 }
@@ -46,24 +47,25 @@ double nanoseconds(std::string_view key, std::string_view text) {
   constexpr std::array<Unit, 4> units{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
   std::string_view unit;
   const double value = number(key, text, unit);
-  if (unit.empty()) refuse(quoted(key) + " has no unit in " + quoted(text) + "; use ns, us, ms or s");
+  if (unit.empty())
+    refuse_durations(quoted(key) + " has no unit in " + quoted(text) + "; use ns, us, ms or s");
   for (const Unit& known : units) {
     if (unit != known.name) continue;
     const double ns = value * known.ns;
-    if (ns <= 0) refuse(quoted(key) + " must be positive, not " + quoted(text));
-    if (ns < 1) refuse(quoted(key) + " must be at least 1 ns, not " + quoted(text));
-    if (ns > kLongestNs) refuse(quoted(key) + " must be at most 10 minutes, not " + quoted(text));
+    if (ns <= 0) refuse_durations(quoted(key) + " must be positive, not " + quoted(text));
+    if (ns < 1) refuse_durations(quoted(key) + " must be at least 1 ns, not " + quoted(text));
+    if (ns > kLongestNs) refuse_durations(quoted(key) + " must be at most 10 minutes, not " + quoted(text));
     return ns;
   }
-  refuse(quoted(key) + " has the unknown unit " + quoted(unit) + "; use ns, us, ms or s");
+  refuse_durations(quoted(key) + " has the unknown unit " + quoted(unit) + "; use ns, us, ms or s");
 }
 
 double log_deviation(std::string_view key, std::string_view text) {
   std::string_view rest;
   const double value = number(key, text, rest);
-  if (!rest.empty()) refuse(quoted(key) + " is a plain number, not " + quoted(text));
+  if (!rest.empty()) refuse_durations(quoted(key) + " is a plain number, not " + quoted(text));
   if (value < 0 || value > DurationModel::kMaxSigma) {
-    refuse(quoted(key) + " must lie in 0 to 2, not " + quoted(text));
+    refuse_durations(quoted(key) + " must lie in 0 to 2, not " + quoted(text));
   }
   return value;
 }
@@ -71,7 +73,7 @@ double log_deviation(std::string_view key, std::string_view text) {
 void read_item(std::string_view item, std::size_t position, Values& values) {
   const std::size_t equals = item.find('=');
   if (equals == std::string_view::npos) {
-    refuse("item " + std::to_string(position) + " must be key=value, not " + quoted(item));
+    refuse_durations("item " + std::to_string(position) + " must be key=value, not " + quoted(item));
   }
   const std::string_view key = item.substr(0, equals);
   const std::string_view text = item.substr(equals + 1);
@@ -81,9 +83,10 @@ void read_item(std::string_view item, std::size_t position, Values& values) {
                                        : key == "sigma" ? &values.sigma
                                                         : nullptr;
   if (value == nullptr) {
-    refuse("unknown key " + quoted(key) + " in item " + std::to_string(position) + "; use f, b, w or sigma");
+    refuse_durations("unknown key " + quoted(key) + " in item " + std::to_string(position) +
+                     "; use f, b, w or sigma");
   }
-  if (value->has_value()) refuse(quoted(key) + " is given twice");
+  if (value->has_value()) refuse_durations(quoted(key) + " is given twice");
   *value = key == "sigma" ? log_deviation(key, text) : nanoseconds(key, text);
 }
 
@@ -106,7 +109,7 @@ DurationModel::DurationModel(const Times& times, double sigma, Spread spread)
 }
 
 DurationModel DurationModel::parse(std::string_view text) {
-  if (text.empty()) refuse("is empty; write for example f=10ms,b=20ms");
+  if (text.empty()) refuse_durations("is empty; write for example f=10ms,b=20ms");
   Values values;
   std::size_t position = 1;
   for (std::size_t begin = 0; begin <= text.size(); ++position) {
@@ -114,10 +117,10 @@ DurationModel DurationModel::parse(std::string_view text) {
     read_item(text.substr(begin, end - begin), position, values);
     begin = end + 1;
   }
-  if (!values.forward) refuse("`f` is missing");
-  if (!values.backward) refuse("`b` is missing");
+  if (!values.forward) refuse_durations("`f` is missing");
+  if (!values.backward) refuse_durations("`b` is missing");
   const double weight_grad = values.weight_grad.value_or(*values.backward / 2);
-  if (weight_grad >= *values.backward) refuse("`w` is a part of `b` and must be shorter");
+  if (weight_grad >= *values.backward) refuse_durations("`w` is a part of `b` and must be shorter");
   return DurationModel({*values.forward, *values.backward, weight_grad}, values.sigma.value_or(0));
 }
 

@@ -7,19 +7,18 @@
 
 #include "sluice/cuda/capture_mode.hpp"
 #include "sluice/host/steady_clock.hpp"
+#include "sluice/seconds.hpp"
 
 namespace sluice::nccl {
 namespace {
 
 /// How often a wait looks.
-constexpr auto kLook = std::chrono::microseconds(50);
+constexpr auto kSetUpLook = std::chrono::microseconds(50);
 
 void free_window_memory(std::byte* memory) noexcept {
   const cuda::RelaxedCaptureMode relaxed;
   static_cast<void>(Library::get().mem_free(memory));
 }
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -85,7 +84,7 @@ bool Communicator::await_ready(const char* what) {
   const Time until = clock.now() + patience_;
   while (!ready(what)) {
     if (clock.now() > until) return false;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kSetUpLook);
   }
   return true;
 }

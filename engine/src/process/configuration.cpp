@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "sluice/error.hpp"
+#include "text_bytes.hpp"
 
 namespace sluice::process {
 namespace {
@@ -20,10 +21,6 @@ using Exchange = std::function<std::vector<Blob>(std::span<const std::byte>)>;
 
 constexpr std::size_t kFieldsNamed = 8;
 constexpr std::size_t kRanksNamed = 4;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 
 /// FNV-1a, 64 bits.
 std::uint64_t hash_of(std::string_view text) {
@@ -65,7 +62,7 @@ std::vector<std::string> fields_of(std::span<const Configuration> all) {
   return fields;
 }
 
-std::string describe(const std::vector<std::size_t>& ranks, const Value& value) {
+std::string describe_group(const std::vector<std::size_t>& ranks, const Value& value) {
   std::string who = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < std::min(ranks.size(), kRanksNamed); ++i) {
     if (i > 0) who += i + 1 == ranks.size() ? " and " : ", ";
@@ -92,7 +89,7 @@ std::string difference(std::span<const Configuration> all, const std::string& fi
   if (groups.size() == 1) return {};
   std::rotate(groups.begin(), groups.begin() + 1, groups.end());
   std::string text;
-  for (const auto& [value, ranks] : groups) text += (text.empty() ? "" : ", ") + describe(ranks, value);
+  for (const auto& [value, ranks] : groups) text += (text.empty() ? "" : ", ") + describe_group(ranks, value);
   return text;
 }
 

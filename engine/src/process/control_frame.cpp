@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "sluice/error.hpp"
+#include "text_bytes.hpp"
 
 namespace sluice::process {
 namespace {
@@ -38,10 +39,6 @@ std::size_t longest_payload(FrameType type) {
       return kLongestReport;
   }
   throw ProtocolError(fmt::format("a control frame of type {}", static_cast<unsigned>(type)));
-}
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 /// Builds a frame; the length is filled in at the end.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sluice/error.hpp"
+#include "sluice/seconds.hpp"
 
 namespace sluice::process {
 namespace {
@@ -18,8 +19,6 @@ using std::chrono::milliseconds;
 constexpr Duration kFarewell = std::chrono::seconds(1);
 /// How long a failing rank waits for the hub to take note of it.
 constexpr Duration kNoted = std::chrono::seconds(2);
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 void require_positive(const char* field, Duration value) {
   if (value <= Duration{0}) throw ConfigError(field, "must be positive");

@@ -27,7 +27,7 @@ namespace {
 using std::chrono::milliseconds;
 
 /// Also finds what no signal told of.
-constexpr milliseconds kLook{100};
+constexpr milliseconds kLongestLook{100};
 constexpr int kCannotStart = 127;
 
 /// Takes signals from their default handling to a descriptor, until destroyed.
@@ -222,12 +222,12 @@ class Ending {
       move(Step::Kill, options_.last_grace);
     } else {
       processes.tell_to_end(SIGKILL);
-      due_ = clock_.now() + kLook;
+      due_ = clock_.now() + kLongestLook;
     }
   }
   [[nodiscard]] milliseconds until_due() const {
-    if (next_ == Step::None) return kLook;
-    return std::clamp(std::chrono::ceil<milliseconds>(due_ - clock_.now()), milliseconds{0}, kLook);
+    if (next_ == Step::None) return kLongestLook;
+    return std::clamp(std::chrono::ceil<milliseconds>(due_ - clock_.now()), milliseconds{0}, kLongestLook);
   }
 
  private:

@@ -7,7 +7,7 @@
 namespace sluice::sim {
 namespace {
 
-struct Posted {
+struct PostedBytes {
   Time due{0};
   std::uint64_t sequence = 0;
   std::vector<std::byte> bytes;
@@ -26,7 +26,7 @@ class SimChannels::Endpoint final : public agree::GroupChannel {
   [[nodiscard]] std::uint32_t member() const noexcept override { return member_; }
 
   void send(std::uint32_t to, std::span<const std::byte> message) override {
-    std::deque<Posted>& queue = group_.endpoints_[to]->inbox_[member_];
+    std::deque<PostedBytes>& queue = group_.endpoints_[to]->inbox_[member_];
     Time due = group_.clock_.now() + group_.delay_(member_, to);
     if (!queue.empty()) due = std::max(due, queue.back().due);
     queue.push_back({due, group_.sent_++, {message.begin(), message.end()}});
@@ -34,11 +34,11 @@ class SimChannels::Endpoint final : public agree::GroupChannel {
   }
 
   bool poll(std::uint32_t& from, std::span<const std::byte>& message) override {
-    std::deque<Posted>* first = nullptr;
+    std::deque<PostedBytes>* first = nullptr;
     for (std::uint32_t sender = 0; sender < inbox_.size(); ++sender) {
-      std::deque<Posted>& queue = inbox_[sender];
+      std::deque<PostedBytes>& queue = inbox_[sender];
       if (queue.empty() || queue.front().due > group_.clock_.now()) continue;
-      const auto key = [](const Posted& posted) { return std::pair(posted.due, posted.sequence); };
+      const auto key = [](const PostedBytes& posted) { return std::pair(posted.due, posted.sequence); };
       if (first != nullptr && key(first->front()) < key(queue.front())) continue;
       first = &queue;
       from = sender;
@@ -54,7 +54,7 @@ class SimChannels::Endpoint final : public agree::GroupChannel {
   SimChannels& group_;
   std::uint32_t member_;
   /// By sender.
-  std::vector<std::deque<Posted>> inbox_;
+  std::vector<std::deque<PostedBytes>> inbox_;
   std::vector<std::byte> read_;
 };
 

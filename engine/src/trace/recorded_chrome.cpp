@@ -6,12 +6,12 @@
 #include "chrome_events.hpp"
 #include "sluice/trace/recorded_export.hpp"
 
+#include "sluice/seconds.hpp"
+
 namespace sluice::trace {
 namespace {
 
 using nlohmann::json;
-
-double seconds(Time time) { return std::chrono::duration<double>(time).count(); }
 
 double microseconds(Time time) { return seconds(time) * kMicroseconds; }
 

@@ -4,12 +4,11 @@
 #include <cmath>
 #include <map>
 
+#include "sluice/seconds.hpp"
 #include "task_inputs.hpp"
 
 namespace sluice::trace {
 namespace {
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 /// When each task ended, to tell when the messages it sent could have left.
 std::map<std::pair<std::uint64_t, Task>, Time> task_ends(const RecordedRun& run) {

@@ -14,13 +14,13 @@ namespace sluice::ucx {
 namespace {
 
 constexpr unsigned kMessage = 1;
-constexpr std::uint32_t kMagic = 0x4c554a31;
-constexpr auto kNap = std::chrono::microseconds(200);
+constexpr std::uint32_t kLineMagic = 0x4c554a31;
+constexpr auto kLineNap = std::chrono::microseconds(200);
 constexpr Duration kLongestFlush = std::chrono::seconds(1);
 
 /// As it is sent.
 struct WireHeader {
-  std::uint32_t magic = kMagic;
+  std::uint32_t magic = kLineMagic;
   Word word = Word::Join;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
@@ -100,7 +100,7 @@ void ListenerLine::say(ucp_ep_h to, Word word, std::uint32_t round, std::span<co
   const bool answered = word == Word::Welcome || word == Word::All || word == Word::Refused;
   if (Connection* const connection = find(to); connection != nullptr && answered) ++connection->unheard;
   Saying& saying = *sayings_.emplace_back(std::make_unique<Saying>());
-  saying.header = {kMagic, word, place_.rank, place_.ranks, round};
+  saying.header = {kLineMagic, word, place_.rank, place_.ranks, round};
   saying.bytes.assign(bytes.begin(), bytes.end());
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -126,7 +126,7 @@ ucs_status_t ListenerLine::received(void* self, const void* header, std::size_t 
   // What is not of Sluice is not answered.
   if (header_length != sizeof wire || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&wire, header, sizeof wire);
-  if (wire.magic != kMagic || (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
+  if (wire.magic != kLineMagic || (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
   const auto* bytes = static_cast<const std::byte*>(data);
   try {
     line.hear({wire.word, wire.rank, wire.ranks, wire.round, {bytes, bytes + length}}, param->reply_ep);
@@ -147,7 +147,7 @@ void ListenerLine::hear(Said said, ucp_ep_h from) {
 }
 
 void ListenerLine::rest() noexcept {
-  if (ucp_worker_progress(worker_.get()) == 0) std::this_thread::sleep_for(kNap);
+  if (ucp_worker_progress(worker_.get()) == 0) std::this_thread::sleep_for(kLineNap);
 }
 
 void ListenerLine::progress() {

@@ -38,7 +38,7 @@ void WorkerWake::notify() noexcept {
   if (state_.exchange(State::Notified, std::memory_order_acq_rel) != State::Sleeping) return;
   const std::uint64_t one = 1;
   // The counter cannot overflow: the sleeper empties it before it can sleep again.
-  [[maybe_unused]] const ssize_t written = write(notifications_, &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = ::write(notifications_, &one, sizeof one);
 }
 
 void WorkerWake::wait_until(Time deadline) {
