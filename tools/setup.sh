@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the build needs, where it is missing, and sets SLUICE_TORCH_CMAKE to LibTorch's CMake folder.
+# Installs what the build needs, where it is missing, and sets SLUICE_TORCH_CMAKE to LibTorch's CMake folder,
+# SLUICE_TORCH_PYTHON to the Python that has it.
 #
 # usage: source tools/setup.sh [tests] [lint] [fuzz]    or    bash tools/setup.sh [tests] [lint] [fuzz]
 #   tests   also what the tests and the micro-benchmarks need
@@ -78,7 +79,8 @@ sluice_find_torch() {
   local python
   for python in "$sluice_root/build/venv/bin/python" "${SLUICE_PYTHON:-python3}" /usr/bin/python3; do
     if command -v "$python" >/dev/null && SLUICE_TORCH_CMAKE="$(sluice_torch_of "$python")"; then
-      export SLUICE_TORCH_CMAKE
+      SLUICE_TORCH_PYTHON="$(command -v "$python")"
+      export SLUICE_TORCH_CMAKE SLUICE_TORCH_PYTHON
       return 0
     fi
   done
@@ -138,6 +140,20 @@ sluice_install_nccl() {
     echo "setup: could not install it: what uses NCCL is not built" >&2
 }
 
+# pybind11, and the trainers that the package is tested in.
+sluice_install_trainers() {
+  local list="$sluice_root/tests/trainers/requirements.txt" folder="$sluice_root/build/trainers"
+  ! cmp -s "$list" "$folder/requirements.txt" || return 0
+  echo "setup: installing pybind11, Megatron-Core and torchtitan (about 30 MB) into $folder"
+  rm -rf "$folder"
+  "$SLUICE_TORCH_PYTHON" -m pip install -qq --disable-pip-version-check --no-input --no-deps \
+    --target "$folder" -r "$list" || sluice_fail "could not install what tests/trainers/requirements.txt lists"
+  cp "$list" "$folder"
+}
+
 sluice_install_packages "$@"
 sluice_find_torch || sluice_install_torch
-[[ " $* " != *" tests "* ]] || sluice_install_nccl
+if [[ " $* " == *" tests "* ]]; then
+  sluice_install_nccl
+  sluice_install_trainers
+fi

@@ -61,7 +61,8 @@ microbench() {
   build/release/bin/sluice_bench --benchmark_min_time=0.05
 }
 
-step "build release" build release -DSLUICE_TORCH=ON
+step "build release" build release -DSLUICE_TORCH=ON -DSLUICE_PYTHON=ON "-DPython_EXECUTABLE=$SLUICE_TORCH_PYTHON" \
+  "-Dpybind11_DIR=$sluice_root/build/trainers/pybind11/share/cmake/pybind11"
 if ((failures > 0)); then
   exit 1
 fi

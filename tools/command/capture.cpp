@@ -11,7 +11,7 @@
 namespace sluice::tools {
 namespace {
 
-constexpr int kMostSlots = 4096;
+constexpr int kMostCaptured = 4096;
 constexpr int kMostDevices = 1023;
 constexpr double kMostMicroseconds = 1e6;
 
@@ -125,7 +125,7 @@ void declare_module(CLI::App& command, CaptureOptions& options) {
 
 void declare_capture(CLI::App& command, CaptureOptions& options) {
   command.add_option("--slots", options.slots, "Slots to capture for, 1 to 4096")
-      ->check(CLI::Range(1, kMostSlots));
+      ->check(CLI::Range(1, kMostCaptured));
   command.add_option("--output", options.folder, "Folder for manifest.json and the DOT files");
   command.add_option("--device", options.device, "Ordinal of the device")
       ->check(CLI::Range(0, kMostDevices))

@@ -11,11 +11,11 @@
 #include "command/trace_commands.hpp"
 #include "option/options.hpp"
 #include "option/trace_input.hpp"
+#include "report/results.hpp"
 #include "sluice/error.hpp"
 #include "sluice/trace/output_file.hpp"
 #include "sluice/trace/recorded_export.hpp"
-#include "sluice/trace/timeline_html.hpp"
-#include "sluice/trace/timeline_svg.hpp"
+#include "sluice/trace/timeline.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -38,17 +38,11 @@ void check(const ExportOptions& options, const std::string& input) {
   if (taken.size() == 1) throw ConfigError("export", "give --chrome, --csv or --timeline");
 }
 
-std::string draw(const std::string& path, const std::vector<trace::RecordedRun>& runs) {
+std::vector<trace::MethodTimeline> timelines_of(const std::vector<trace::RecordedRun>& runs) {
   std::vector<trace::MethodTimeline> timelines;
   timelines.reserve(runs.size());
   for (const trace::RecordedRun& run : runs) timelines.push_back(trace::timeline_of(run));
-  const bool svg = std::filesystem::path(path).extension() == ".svg";
-  return svg ? trace::timeline_svg(timelines) : trace::timeline_html(timelines);
-}
-
-void write(const char* what, const std::string& path, const std::string& contents) {
-  trace::write_file_atomically(path, contents);
-  fmt::print("{:<10} {}\n", what, path);
+  return timelines;
 }
 
 void run_export(const ExportOptions& options) {
@@ -61,9 +55,10 @@ void run_export(const ExportOptions& options) {
   } else {
     runs.push_back(select_run(recording, input));
   }
-  if (!options.chrome.empty()) write("trace", options.chrome, trace::chrome_trace(runs));
-  if (!options.csv.empty()) write("table", options.csv, trace::recorded_csv(runs));
-  if (!options.timeline.empty()) write("timeline", options.timeline, draw(options.timeline, runs));
+  if (!options.chrome.empty()) write_named("trace", options.chrome, trace::chrome_trace(runs));
+  if (!options.csv.empty()) write_named("table", options.csv, trace::recorded_csv(runs));
+  if (!options.timeline.empty())
+    write_named("timeline", options.timeline, draw_timelines(options.timeline, timelines_of(runs)));
 }
 
 }  // namespace

@@ -19,23 +19,23 @@ namespace sluice::tools {
 namespace {
 
 constexpr std::uint32_t kMostSlots = std::uint32_t{1} << 30U;
-constexpr double kMostBytes = 0x1p62;
+constexpr double kMostLimitBytes = 0x1p62;
 constexpr std::string_view kTotal = "total:";
 
-struct Unit {
+struct ByteUnit {
   std::string_view name;
   double bytes;
 };
-constexpr std::array<Unit, 10> kUnits{{{"", 1},
-                                       {"B", 1},
-                                       {"kB", 1e3},
-                                       {"MB", 1e6},
-                                       {"GB", 1e9},
-                                       {"TB", 1e12},
-                                       {"KiB", 0x1p10},
-                                       {"MiB", 0x1p20},
-                                       {"GiB", 0x1p30},
-                                       {"TiB", 0x1p40}}};
+constexpr std::array<ByteUnit, 10> kByteUnits{{{"", 1},
+                                               {"B", 1},
+                                               {"kB", 1e3},
+                                               {"MB", 1e6},
+                                               {"GB", 1e9},
+                                               {"TB", 1e12},
+                                               {"KiB", 0x1p10},
+                                               {"MiB", 0x1p20},
+                                               {"GiB", 0x1p30},
+                                               {"TiB", 0x1p40}}};
 
 std::vector<std::string_view> items_of(std::string_view text) {
   std::vector<std::string_view> items;
@@ -91,12 +91,12 @@ std::uint64_t parse_bytes(const std::string& field, std::string_view text) {
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
-  const auto* const known =
-      std::find_if(kUnits.begin(), kUnits.end(), [unit](const Unit& each) { return each.name == unit; });
-  if (error == std::errc::invalid_argument || known == kUnits.end())
+  const auto* const known = std::find_if(kByteUnits.begin(), kByteUnits.end(),
+                                         [unit](const ByteUnit& each) { return each.name == unit; });
+  if (error == std::errc::invalid_argument || known == kByteUnits.end())
     throw ConfigError(field, fmt::format("{} is not a size such as 24GiB", in_quotes(text)));
   const double bytes = value * known->bytes;
-  if (error != std::errc{} || !(bytes >= 1 && bytes <= kMostBytes))
+  if (error != std::errc{} || !(bytes >= 1 && bytes <= kMostLimitBytes))
     throw ConfigError(field, fmt::format("{} does not lie in 1 B to 4 EiB", in_quotes(text)));
   return static_cast<std::uint64_t>(bytes);
 }

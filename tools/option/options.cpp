@@ -20,7 +20,7 @@ namespace sluice::tools {
 namespace {
 
 constexpr double kLongestStallTimeout = 1e6;
-constexpr std::uint32_t kDeepest = 64;
+constexpr std::uint32_t kMostAhead = 64;
 constexpr std::uint32_t kMostStages = std::numeric_limits<StageId>::max();
 
 void declare_model(CLI::App& command, ModelOptions& model) {
@@ -207,8 +207,8 @@ void PipelineOptions::finish(const CLI::App& command) {
   pipeline.rules = parse_rules(rules, accumulate, command.count("--accumulate") > 0);
   delays_ = host::DelayModel::parse(jitter);
   if (command.count("--emulate") > 0) durations_ = host::DurationModel::parse(emulate);
-  if (launch_ahead == 0 || launch_ahead > kDeepest)
-    throw ConfigError("launch-ahead", fmt::format("must be 1 to {}", kDeepest));
+  if (launch_ahead == 0 || launch_ahead > kMostAhead)
+    throw ConfigError("launch-ahead", fmt::format("must be 1 to {}", kMostAhead));
   if (jitter_average != "measured" && jitter_average != "nominal") {
     throw ConfigError("jitter-average", fmt::format("'{}' is not one of measured, nominal", jitter_average));
   }

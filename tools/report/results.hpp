@@ -1,7 +1,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <span>
+#include <string>
+#include <vector>
 
 #include "option/options.hpp"
 #include "sluice/trace/recorded_run.hpp"
@@ -17,6 +18,15 @@ struct Results {
   /// What `summary.config` has run, if it was recorded.
   std::vector<trace::RecordedRun> recorded;
 };
+
+/// Writes one file in one step and prints its path.
+/// @param what names it in what is printed
+/// @throws Error naming the path
+void write_named(const char* what, const std::string& path, const std::string& contents);
+
+/// As SVG where the path ends in `.svg`, else as HTML.
+[[nodiscard]] std::string draw_timelines(const std::string& path,
+                                         const std::vector<trace::MethodTimeline>& timelines);
 
 /// Writes the files that were asked for, each in one step, and prints their paths.
 /// @throws Error naming the path

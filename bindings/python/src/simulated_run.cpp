@@ -9,6 +9,7 @@
 #include "bindings.hpp"
 #include "columns.hpp"
 #include "notebook.hpp"
+#include "sluice/seconds.hpp"
 #include "sluice/trace/chrome_trace.hpp"
 #include "sluice/trace/timeline_html.hpp"
 #include "sluice/trace/timeline_svg.hpp"
@@ -18,8 +19,6 @@ namespace {
 
 using sim::StageReport;
 using trace::TaskSpan;
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 /// Of the last draw.
 double last_makespan(const SimulatedRun& self) { return self.figures.makespans.back(); }

@@ -22,6 +22,7 @@
 #include "report/trace_summary.hpp"
 #include "run/what_if.hpp"
 #include "sluice/error.hpp"
+#include "sluice/seconds.hpp"
 #include "sluice/trace/output_file.hpp"
 #include "sluice/trace/recorded_export.hpp"
 #include "sluice/trace/recording_json.hpp"
@@ -35,8 +36,6 @@ using trace::RecordedIteration;
 using trace::RecordedMessage;
 using trace::RecordedRun;
 using trace::RecordedTask;
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 py::object to_python(const nlohmann::json& json) {
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

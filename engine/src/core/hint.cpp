@@ -8,7 +8,8 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames = {"bf", "fb", "b-priority", "f-priority", "bfw", "pace"};
+constexpr std::array<std::string_view, 6> kHintNames = {"bf",         "fb",  "b-priority",
+                                                        "f-priority", "bfw", "pace"};
 constexpr std::uint32_t kUnranked = ~std::uint32_t{0};
 
 /// Lower chunk first for forwards, higher chunk first otherwise; ties go to the lower microbatch.
@@ -73,12 +74,12 @@ bool Hint::ranks_by_microbatch() const noexcept {
   });
 }
 
-std::span<const std::string_view> Hint::names() noexcept { return kNames; }
+std::span<const std::string_view> Hint::names() noexcept { return kHintNames; }
 
 Hint Hint::named(std::string_view name, const Pipeline& pipeline, StageId stage) {
-  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
+  if (std::find(kHintNames.begin(), kHintNames.end(), name) == kHintNames.end()) {
     std::string known;
-    for (const std::string_view each : kNames) known.append(known.empty() ? "" : ", ").append(each);
+    for (const std::string_view each : kHintNames) known.append(known.empty() ? "" : ", ").append(each);
     throw ConfigError("hint", "'" + std::string(name) + "' is not one of " + known);
   }
   if (name == "pace") return pace(pipeline, stage);

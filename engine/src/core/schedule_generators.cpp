@@ -27,7 +27,7 @@ constexpr std::array<Generator, 7> kGenerators = {{
     {"dualpipe-v", Schedule::dualpipe_v, Placement::V},
 }};
 
-constexpr auto kNames = [] {
+constexpr auto kScheduleNames = [] {
   std::array<std::string_view, kGenerators.size()> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = kGenerators[i].name;
   return names;
@@ -38,7 +38,7 @@ const Generator& generator_of(std::string_view name) {
     if (each.name == name) return each;
   }
   std::string known;
-  for (const std::string_view each : kNames) known.append(known.empty() ? "" : ", ").append(each);
+  for (const std::string_view each : kScheduleNames) known.append(known.empty() ? "" : ", ").append(each);
   throw ConfigError("schedule", "'" + std::string(name) + "' is not one of " + known);
 }
 
@@ -51,7 +51,7 @@ void require_one_chunk_a_stage(const Pipeline& pipeline, std::string_view name) 
 
 }  // namespace
 
-std::span<const std::string_view> Schedule::names() noexcept { return kNames; }
+std::span<const std::string_view> Schedule::names() noexcept { return kScheduleNames; }
 
 Schedule Schedule::named(std::string_view name, const Pipeline& pipeline) {
   return generator_of(name).make(pipeline);

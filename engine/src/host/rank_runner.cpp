@@ -16,7 +16,7 @@
 namespace sluice::host {
 namespace {
 
-constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
+constexpr Duration kLongestRest = std::chrono::milliseconds(100);
 constexpr unsigned long kTimerSlackNs = 1000;
 
 }  // namespace
@@ -112,7 +112,7 @@ void RankRunner::dispatch(RankReport& report) {
     if (deadline != kAnyTime && deadline < before + settings_.stall_timeout) parts_.watch.progressed(before);
     parts_.watch.idle(before);
     const Time next = deadline == kAnyTime ? before + settings_.poll_interval : deadline;
-    idler.wait(std::min(next, before + kLongestSleep));
+    idler.wait(std::min(next, before + kLongestRest));
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 /// How long a connection may take to say whose it is.
 constexpr Duration kIntroduction = std::chrono::seconds(5);
 constexpr std::size_t kStrangers = 64;
-constexpr std::size_t kNamed = 8;
+constexpr std::size_t kNamesSaid = 8;
 
 }  // namespace
 
@@ -273,7 +273,7 @@ std::string ControlHub::names_of(const Missing& missing) const {
   std::size_t others = 0;
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     if (!missing(rank)) continue;
-    if (names.size() < kNamed) {
+    if (names.size() < kNamesSaid) {
       names.push_back(name(rank));
     } else {
       ++others;

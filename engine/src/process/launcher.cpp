@@ -244,7 +244,7 @@ class Ending {
   Time due_{};
 };
 
-std::string describe(std::uint32_t rank, const RankEnd& end) {
+std::string describe_end(std::uint32_t rank, const RankEnd& end) {
   const std::string told = end.told_to ? " by the launcher" : "";
   if (end.signal == 0) return fmt::format("rank {} exited with code {}", rank, end.code);
   return fmt::format("rank {} was killed{} by signal {} ({})", rank, told, end.signal, strsignal(end.signal));
@@ -262,7 +262,7 @@ LaunchResult result_of(const Processes& processes, int interrupted) {
   std::vector<std::string> lines;
   if (interrupted != 0)
     lines.push_back(fmt::format("interrupted by signal {} ({})", interrupted, strsignal(interrupted)));
-  for (const std::uint32_t rank : processes.failed()) lines.push_back(describe(rank, result.ranks[rank]));
+  for (const std::uint32_t rank : processes.failed()) lines.push_back(describe_end(rank, result.ranks[rank]));
   result.text = fmt::format("{}", fmt::join(lines, ", "));
   return result;
 }

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kListed = 256;
-constexpr std::size_t kNamed = 6;
+constexpr std::size_t kTasksNamed = 6;
 
 std::string name_of(const Task& task, bool with_chunk) {
   std::string name = letter(task.pass) + std::to_string(task.microbatch);
@@ -128,12 +128,12 @@ std::string waiting_for(const Waiting& waiting, const Pipeline& pipeline, const 
   for (const std::vector<Wait>* waits : {&waiting.blocked, &waiting.ready}) {
     for (const Wait& wait : *waits) {
       const std::optional<std::string> reason = reason_of(wait, waiting, pipeline, grid, other);
-      if (!reason || ++count > kNamed) continue;
+      if (!reason || ++count > kTasksNamed) continue;
       named.push_back(fmt::format("{} ({})", name_of(wait.task, with_chunk), *reason));
     }
   }
   if (count == 0) return {};
-  const std::string more = count > kNamed ? fmt::format(" and {} more", count - kNamed) : "";
+  const std::string more = count > kTasksNamed ? fmt::format(" and {} more", count - kTasksNamed) : "";
   return fmt::format("waiting for {}: {}{}", to_string(grid, other), fmt::join(named, ", "), more);
 }
 

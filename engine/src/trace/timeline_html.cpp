@@ -9,7 +9,9 @@ namespace {
 
 using nlohmann::json;
 
-json columns() { return {"iteration", "stage", "pass", "chunk", "microbatch", "whole", "start_s", "end_s"}; }
+json column_names() {
+  return {"iteration", "stage", "pass", "chunk", "microbatch", "whole", "start_s", "end_s"};
+}
 
 json to_json(const TaskSpan& span) {
   const Task task = span.task;
@@ -54,7 +56,7 @@ std::string embeddable(const json& value) {
 }  // namespace
 
 std::string timeline_html(std::span<const MethodTimeline> methods) {
-  json data = {{"columns", columns()}, {"methods", json::array()}};
+  json data = {{"columns", column_names()}, {"methods", json::array()}};
   for (const MethodTimeline& method : methods) data["methods"].push_back(to_json(method));
   std::string page =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

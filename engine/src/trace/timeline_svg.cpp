@@ -19,7 +19,7 @@ constexpr double kWidth = 960;
 constexpr double kMargin = 16;
 constexpr double kGutter = 72;
 constexpr double kPlotWidth = kWidth - kGutter - 28;
-constexpr double kHeader = 44;
+constexpr double kHeaderHeight = 44;
 constexpr double kTitle = 26;
 constexpr double kPanelGap = 16;
 constexpr double kAxis = 32;
@@ -53,7 +53,7 @@ struct Picture {
   std::vector<Panel> panels;
   double end_s = kShortestAxisSeconds;
 
-  [[nodiscard]] double bottom() const { return panels.empty() ? kHeader : panels.back().bottom(); }
+  [[nodiscard]] double bottom() const { return panels.empty() ? kHeaderHeight : panels.back().bottom(); }
   [[nodiscard]] double per_second() const { return kPlotWidth / end_s; }
 };
 
@@ -85,7 +85,7 @@ Picture lay_out(std::span<const MethodTimeline> methods, std::optional<std::uint
   for (const MethodTimeline& method : methods) summaries.push_back(summarize(method));
   Picture picture;
   picture.iteration = iteration ? *iteration : most_common_iteration(summaries);
-  double top = kHeader;
+  double top = kHeaderHeight;
   for (std::size_t i = 0; i < methods.size(); ++i) {
     const std::uint32_t stages = std::max(methods[i].stages, 1U);
     Panel panel{&methods[i],
