@@ -2,7 +2,8 @@
 
 What else such a block holds is sample output. A block marked ```console skip is not run: it installs
 packages, builds the whole project, or needs more than one machine or a program that few machines have. One
-marked ```console device is run with the fake device, in builds that have CUDA.
+marked ```console device is run with the fake device, in builds that have CUDA. Those marked ```console python need the
+Python package; tests/trainers/docs runs them.
 """
 
 import os
@@ -14,7 +15,7 @@ import unittest
 
 from sluice_command import BINARY, SOURCE_DIR
 
-BLOCK = re.compile(r"^```console(?: (?P<mark>skip|device))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```console(?: (?P<mark>skip|device|python))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 # A command, and the lines that continue it.
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)$", re.MULTILINE)
 FAKE_CUDA = os.environ.get("SLUICE_FAKE_CUDA_DIR")
@@ -63,7 +64,7 @@ class DocumentedCommands(unittest.TestCase):
 
     def test_every_block_has_a_command(self):
         for document in documents():
-            for mark in (None, "skip", "device"):
+            for mark in (None, "skip", "device", "python"):
                 for commands in blocks(document, mark):
                     self.assertTrue(commands, f"{document.name} has a console block without a command")
 

@@ -109,6 +109,7 @@ class PythonPackage(unittest.TestCase):
         self.assertRegex(report, r'following platform tag:\s+"manylinux_2_\d+_')
         self.assertNotRegex(report, r"libfmt|libtomlplusplus|libuc[a-z]\.")
 
+    @unittest.skipUnless(os.environ["SLUICE_TORCH_PREFIX"], "a build without torch")
     def test_5_its_ranks_meet_by_the_ucx_that_it_brings(self):
         """With the torch of the build, whose Python is another's."""
         trainers = SOURCE_DIR / "tests" / "trainers"

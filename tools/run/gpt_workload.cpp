@@ -179,7 +179,7 @@ std::string UnpipelinedGpt::parameters_sha256() const { return impl_->model().pa
 namespace sluice::tools {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_gpt() {
   throw ConfigError("emulate",
                     "this build has no LibTorch, so it can only emulate devices, e.g. --emulate f=2ms,b=4ms");
 }
@@ -189,17 +189,17 @@ namespace {
 class GptWorkload::Impl {};
 class UnpipelinedGpt::Impl {};
 
-GptWorkload::GptWorkload(const RunOptions&, const Pipeline&, ProcessSession*) { refuse(); }
+GptWorkload::GptWorkload(const RunOptions&, const Pipeline&, ProcessSession*) { refuse_gpt(); }
 GptWorkload::~GptWorkload() = default;
-host::Workload GptWorkload::workload() { refuse(); }
-double GptWorkload::loss() const { refuse(); }
-std::optional<GptWorkload::Reduction> GptWorkload::reduction() const { refuse(); }
-std::string GptWorkload::parameters_sha256() const { refuse(); }
+host::Workload GptWorkload::workload() { refuse_gpt(); }
+double GptWorkload::loss() const { refuse_gpt(); }
+std::optional<GptWorkload::Reduction> GptWorkload::reduction() const { refuse_gpt(); }
+std::string GptWorkload::parameters_sha256() const { refuse_gpt(); }
 
-UnpipelinedGpt::UnpipelinedGpt(const RunOptions&) { refuse(); }
+UnpipelinedGpt::UnpipelinedGpt(const RunOptions&) { refuse_gpt(); }
 UnpipelinedGpt::~UnpipelinedGpt() = default;
-double UnpipelinedGpt::run(IterationKind) { refuse(); }
-std::string UnpipelinedGpt::parameters_sha256() const { refuse(); }
+double UnpipelinedGpt::run(IterationKind) { refuse_gpt(); }
+std::string UnpipelinedGpt::parameters_sha256() const { refuse_gpt(); }
 
 }  // namespace sluice::tools
 

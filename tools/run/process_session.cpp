@@ -256,7 +256,7 @@ namespace sluice::tools {
 
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_processes() {
   throw ConfigError("spawn", "this build has no UCX, so ranks can only be threads");
 }
 
@@ -264,7 +264,7 @@ namespace {
 
 class ProcessSession::Impl {};
 
-ProcessSession::ProcessSession(const RunOptions&, const nlohmann::json&) { refuse(); }
+ProcessSession::ProcessSession(const RunOptions&, const nlohmann::json&) { refuse_processes(); }
 ProcessSession::~ProcessSession() = default;
 void ProcessSession::fail(const std::string&) noexcept {}
 const process::RankGrid& ProcessSession::grid() const noexcept { std::terminate(); }
@@ -273,7 +273,7 @@ process::ControlPlane& ProcessSession::control() noexcept { std::terminate(); }
 std::shared_ptr<gpt::ProcessGroups> ProcessSession::groups() const noexcept { return nullptr; }
 std::unique_ptr<host::PipelineRun> ProcessSession::run(const Pipeline&, Policy, host::Workload,
                                                        host::RunSettings) {
-  refuse();
+  refuse_processes();
 }
 
 }  // namespace sluice::tools
