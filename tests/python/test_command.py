@@ -41,6 +41,16 @@ def test_the_command(command, tmp_path):
     assert "gpipe" in done.stdout
 
 
+@pytest.mark.skipif(not sluice.build_info()["ucx"], reason="a package without UCX")
+@pytest.mark.parametrize("command", [[COMMAND], [sys.executable, "-m", "sluice"]])
+def test_it_starts_its_ranks(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("UCX_NET_DEVICES", "lo")
+    size = ["--emulate", "f=1ms,b=2ms", "--stages", "2", "--microbatches", "4"]
+    done = run(*command, "train", *size, "--spawn", "2", "--steps", "2", "--json", "out.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads((tmp_path / "out.json").read_text())["iteration_seconds"]) == 2
+
+
 def test_its_errors(tmp_path):
     done = run(COMMAND, "simulate", "--stages", "none", cwd=tmp_path)
     assert done.returncode == 2

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sluice/error.hpp"
+#include "temporary_folder.hpp"
 
 namespace sluice::trace {
 namespace {
@@ -20,13 +21,6 @@ using testing::IsEmpty;
 
 class OutputFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "sluice-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::vector<std::string> entries() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_))
@@ -58,7 +52,8 @@ class OutputFile : public testing::Test {
     return "written";
   }
 
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
 
 TEST_F(OutputFile, CheckLeavesNothingBehind) {

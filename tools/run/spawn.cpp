@@ -42,7 +42,6 @@ process::LaunchResult launch_ranks(const ProcessOptions& processes) {
   process::LaunchOptions options;
   options.ranks = processes.spawn;
   options.command = own_arguments();
-  options.command.front() = "/proc/self/exe";
 #if SLUICE_HAVE_TORCH
   if (processes.rendezvous == "store") {
     leave_signals_to_launcher();

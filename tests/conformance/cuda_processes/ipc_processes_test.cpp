@@ -11,6 +11,7 @@
 #include "../../fake_cuda/controls.hpp"
 #include "cuda/device_rank.hpp"
 #include "cuda/device_traffic.hpp"
+#include "device_processes.hpp"
 #include "forked_ranks.hpp"
 #include "rank_error.hpp"
 #include "sluice/cuda/device.hpp"
@@ -40,24 +41,7 @@ void expect_all_well(const Pipeline& pipeline, const Part& part, int killed = -1
     use_device(0);
     return part(static_cast<StageId>(bootstrap.rank()), bootstrap);
   });
-  const std::vector<test::Ending> endings = ranks.wait();
-  for (int rank = 0; rank < static_cast<int>(endings.size()); ++rank) {
-    const test::Ending& ending = endings[static_cast<std::size_t>(rank)];
-    if (rank == killed) {
-      EXPECT_EQ(ending.signal, SIGKILL);
-    } else {
-      EXPECT_EQ(ending.code, 0) << "rank " << rank << ", signal " << ending.signal;
-    }
-  }
-}
-
-void poll_for_long(IpcTransport& transport) {
-  const auto until = std::chrono::steady_clock::now() + 20s;
-  while (std::chrono::steady_clock::now() < until) {
-    Offer offer;
-    static_cast<void>(transport.poll(offer));
-    std::this_thread::sleep_for(1ms);
-  }
+  test::expect_endings(ranks, killed);
 }
 
 TEST(IpcProcesses, ExchangeMessagesOfChangingShapes) {
@@ -89,7 +73,7 @@ TEST(IpcProcesses, NameTheRankThatDiedAndTheMessageOrEdge) {
     bootstrap.all_gather({});
     if (stage == 1) raise(SIGKILL);
     const std::string what = stage == 0 ? "activation of edge 0, microbatch 1" : "edge 1 (chunk 1 to 2)";
-    return expect_error([&] { poll_for_long(rank.transport()); }, {"rank 1 (stage 1) has died", what});
+    return expect_error([&] { test::poll_for_long(rank.transport()); }, {"rank 1 (stage 1) has died", what});
   };
   expect_all_well(pipeline, part, 1);
 }

@@ -11,6 +11,7 @@
 #include "../../fake_cuda/controls.hpp"
 #include "../../fake_cuda/nccl_controls.hpp"
 #include "cuda/device_traffic.hpp"
+#include "device_processes.hpp"
 #include "forked_ranks.hpp"
 #include "nccl/put_rank.hpp"
 #include "nccl/shared_group.hpp"
@@ -48,24 +49,7 @@ void expect_all_well(const Pipeline& pipeline, const test::DeviceSlots::Size& si
     const auto channel = group.channel(bootstrap.rank());
     return part(static_cast<StageId>(bootstrap.rank()), bootstrap, *channel);
   });
-  const std::vector<test::Ending> endings = ranks.wait();
-  for (int rank = 0; rank < static_cast<int>(endings.size()); ++rank) {
-    const test::Ending& ending = endings[static_cast<std::size_t>(rank)];
-    if (rank == killed) {
-      EXPECT_EQ(ending.signal, SIGKILL);
-    } else {
-      EXPECT_EQ(ending.code, 0) << "rank " << rank << ", signal " << ending.signal;
-    }
-  }
-}
-
-void poll_for_long(PutTransport& transport) {
-  const auto until = std::chrono::steady_clock::now() + 20s;
-  while (std::chrono::steady_clock::now() < until) {
-    Offer offer;
-    static_cast<void>(transport.poll(offer));
-    std::this_thread::sleep_for(1ms);
-  }
+  test::expect_endings(ranks, killed);
 }
 
 TEST(PutProcesses, ExchangeMessagesOfChangingShapes) {
@@ -105,7 +89,7 @@ TEST(PutProcesses, NameTheRankThatDiedAndTheEdge) {
     bootstrap.all_gather({});
     if (stage == 1) raise(SIGKILL);
     const std::string edge = stage == 0 ? "edge 0 (chunk 0 to 1)" : "edge 1 (chunk 1 to 2)";
-    return expect_error([&] { poll_for_long(rank.transport()); },
+    return expect_error([&] { test::poll_for_long(rank.transport()); },
                         {"rank " + std::to_string(stage), edge, "rank 1 (stage 1)", "ncclRemoteError"});
   };
   expect_all_well(pipeline, size, part, 1);
@@ -151,7 +135,8 @@ TEST(PutProcesses, AbandonLeavesARankThatHangs) {
         rank.transport().abandon();
       } else {
         bootstrap.all_gather({});
-        return expect_error([&] { poll_for_long(rank.transport()); }, {"rank 1 (stage 1) has given up"});
+        return expect_error([&] { test::poll_for_long(rank.transport()); },
+                            {"rank 1 (stage 1) has given up"});
       }
     }
     bootstrap.all_gather({});

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "sluice/error.hpp"
+#include "temporary_folder.hpp"
 
 namespace sluice::capture {
 namespace {
@@ -30,13 +30,6 @@ torch::jit::Module nested(const std::string& code) {
 
 class CaptureCheck : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "sluice-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   [[nodiscard]] std::string saved(const std::string& code) const {
     const std::string path = (folder_ / "module.pt").string();
     nested(code).save(path);
@@ -46,7 +39,8 @@ class CaptureCheck : public testing::Test {
     return check_capture(saved(code), {{Input::parse("float32[4,8]")}, 1, forward_only});
   }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 const Finding* find(const CheckReport& report, Fault fault, bool backward = false) {

@@ -1,32 +1,14 @@
 #pragma once
 
 #include <torch/script.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <stdexcept>
 #include <string>
+
+#include "temporary_folder.hpp"
 
 namespace sluice::capture::test {
 
-/// A folder for the life of a test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "sluice-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+using sluice::test::TemporaryFolder;
 
 /// A module with a trained `weight` [8, 8] and `bias` [8] and a buffer `calls` of one number.
 /// @param arguments of `forward`, after self
