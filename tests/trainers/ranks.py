@@ -23,11 +23,11 @@ def run_ranks(ranks, function, *args, timeout=120, dead=(), **kwargs):
     dead: ranks that are expected to end without a result, which is None then.
     The caller must not have run a backward: autograd's threads do not survive the fork.
     """
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    store, port = _start_store()
     readers, processes = [], []
     for rank in range(ranks):
         reader, writer = _fork.Pipe(duplex=False)
-        process = _fork.Process(target=_run, args=(rank, ranks, store.port, writer, function, args, kwargs))
+        process = _fork.Process(target=_run, args=(rank, ranks, port, writer, function, args, kwargs))
         process.start()
         writer.close()
         readers.append(reader)
@@ -41,6 +41,31 @@ def run_ranks(ranks, function, *args, timeout=120, dead=(), **kwargs):
             if process.is_alive():
                 process.kill()
                 process.join()
+        store.kill()
+        store.join()
+
+
+def _start_store():
+    """A process that has the store, and its port.
+
+    The process that forks may have no other threads: what their locks are at the fork, they stay in the child.
+    """
+    reader, writer = _fork.Pipe(duplex=False)
+    process = _fork.Process(target=_have_store, args=(writer,), daemon=True)
+    process.start()
+    writer.close()
+    if not reader.poll(60):
+        process.kill()
+        raise RankFailed("the store did not come up in time")
+    return process, reader.recv()
+
+
+def _have_store(writer):
+    parent = os.getppid()
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    writer.send(store.port)
+    while os.getppid() == parent:
+        time.sleep(1)
 
 
 def _run(rank, ranks, port, writer, function, args, kwargs):

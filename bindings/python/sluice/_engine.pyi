@@ -2,7 +2,7 @@
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias, final
 
 Time: TypeAlias = float | str
@@ -124,6 +124,8 @@ class Hint:
     def names() -> list[str]: ...
     @property
     def name(self) -> str: ...
+    @property
+    def schedule(self) -> Schedule | None: ...
     def ranking(self, pipeline: Pipeline, stage: int) -> list[list[Task]]: ...
 
 class Durations:
@@ -246,6 +248,36 @@ class SimulatedRun:
     def timeline_html(self) -> str: ...
     def chrome_trace(self) -> str: ...
     def _repr_html_(self) -> str: ...
+
+class MessageDelays:
+    def __init__(self, delays: str, seed: int = 0, compute: Time = 0.0) -> None: ...
+    def draw(self, iteration: int, edge: int, gradient: bool, microbatch: int) -> float: ...
+
+@final
+class ProcessRank:
+    def __init__(
+        self,
+        rank: int,
+        ranks: int,
+        host: str,
+        all_gather: Callable[[bytes], Sequence[bytes]],
+        pipeline: Pipeline,
+        method: Method,
+        *,
+        limit: Limit = 32,
+        delays: str = "j0",
+        seed: int = 0,
+        stall_timeout: Time = 60.0,
+        nominal_compute: Time | None = None,
+        configuration: Sequence[tuple[str, str]] = (),
+        group: int = 1,
+    ) -> None: ...
+    def step(self, code: Any, forward_only: bool = False, pipeline: int = 0) -> dict[str, Any]: ...
+    def add(self, pipeline: Pipeline, method: Method, *, limit: Limit = 32) -> int: ...
+    def require_same(self, configuration: Sequence[tuple[str, str]]) -> None: ...
+    def give_up(self, cause: str) -> None: ...
+    def failure(self) -> tuple[str, int, str] | None: ...
+    def close(self) -> None: ...
 
 def simulate(
     model: Model,

@@ -13,6 +13,8 @@ void bind_pipeline(py::module_& module);
 /// Schedules and hints.
 void bind_schedule(py::module_& module);
 void bind_durations(py::module_& module);
+/// The delay model, for others' messages.
+void bind_message_delays(py::module_& module);
 void bind_simulation(py::module_& module);
 void bind_trace(py::module_& module);
 /// A rank of a pipeline over processes that runs Python code; where the module is built with UCX.

@@ -6,6 +6,7 @@ PYBIND11_MODULE(_engine, module) {
   sluice::python::bind_pipeline(module);
   sluice::python::bind_schedule(module);
   sluice::python::bind_durations(module);
+  sluice::python::bind_message_delays(module);
   sluice::python::bind_trace(module);
   sluice::python::bind_simulation(module);
 #if SLUICE_HAVE_UCX

@@ -3,156 +3,104 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <memory>
-#include <numeric>
+#include <optional>
 #include <random>
 #include <string>
-#include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "arguments.hpp"
-#include "dlpack_capsule.hpp"
 #include "method_argument.hpp"
+#include "python_bootstrap.hpp"
+#include "rank_pipeline.hpp"
 #include "sluice/error.hpp"
-#include "sluice/host/host_executor.hpp"
-#include "sluice/host/steady_clock.hpp"
 #include "sluice/process/bytes.hpp"
 #include "sluice/process/configuration.hpp"
 #include "sluice/process/control_plane.hpp"
-#include "sluice/process/process_run.hpp"
 #include "sluice/ucx/message_plane.hpp"
 
 namespace sluice::python {
 namespace {
 
-/// How soon a signal such as Ctrl-C is seen while there is nothing to run.
-constexpr Duration kSignals = std::chrono::milliseconds(100);
+/// A rank may be busy with something else between steps, such as writing a checkpoint.
+constexpr Duration kLongestPause = std::chrono::minutes(30);
 
-/// The first words go through a function of Python's, such as a collective over a store.
-class PythonBootstrap final : public process::Bootstrap {
- public:
-  PythonBootstrap(std::uint32_t rank, std::uint32_t ranks, std::string host, py::function all_gather)
-      : rank_(rank), ranks_(ranks), host_(std::move(host)), all_gather_(std::move(all_gather)) {}
-
-  [[nodiscard]] std::uint32_t rank() const noexcept override { return rank_; }
-  [[nodiscard]] std::uint32_t ranks() const noexcept override { return ranks_; }
-  [[nodiscard]] const std::string& host() const noexcept override { return host_; }
-
-  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> own) override {
-    const py::gil_scoped_acquire acquired;
-    const py::object all = all_gather_(py::bytes(reinterpret_cast<const char*>(own.data()), own.size()));
-    std::vector<std::vector<std::byte>> gathered;
-    for (const py::handle each : all) {
-      const auto text = each.cast<std::string>();
-      gathered.emplace_back(text.size());
-      std::memcpy(gathered.back().data(), text.data(), text.size());
-    }
-    if (gathered.size() != ranks_)
-      throw Error("all_gather returned the bytes of " + std::to_string(gathered.size()) + " ranks");
-    return gathered;
+std::string name_of(process::Failure::Kind kind) {
+  switch (kind) {
+    case process::Failure::Kind::Died:
+      return "died";
+    case process::Failure::Kind::Silent:
+      return "silent";
+    case process::Failure::Kind::Failed:
+      return "failed";
+    case process::Failure::Kind::Stalled:
+      return "stalled";
   }
-
- private:
-  std::uint32_t rank_;
-  std::uint32_t ranks_;
-  std::string host_;
-  py::function all_gather_;
-};
-
-/// What the tasks of a step call, and the first exception that they raised.
-struct PythonCode {
-  py::object code;
-  std::exception_ptr raised;
-};
-
-/// Calls the step's code for one chunk, on the thread that called `step`.
-class PythonStage final : public host::Stage {
- public:
-  PythonStage(Chunk chunk, PythonCode& code) : chunk_(chunk), code_(code) {}
-
-  void forward(const host::TaskContext& context, std::span<host::Payload> inputs,
-               std::span<host::Payload> outputs) override {
-    guarded([&] {
-      from_capsules(code_.code.attr("forward")(chunk_, context.microbatch, to_capsules(inputs)), outputs);
-    });
-  }
-  void backward(const host::TaskContext& context, bool whole, std::span<host::Payload> output_grads,
-                std::span<host::Payload> input_grads) override {
-    guarded([&] {
-      from_capsules(code_.code.attr("backward")(chunk_, context.microbatch, to_capsules(output_grads), whole),
-                    input_grads);
-    });
-  }
-  void weight_grad(const host::TaskContext& context) override {
-    guarded([&] { code_.code.attr("weight_grad")(chunk_, context.microbatch); });
-  }
-
- private:
-  /// The engine tells all ranks the text; this rank's caller gets the exception itself.
-  template <typename Call>
-  void guarded(Call call) {
-    const py::gil_scoped_acquire acquired;
-    try {
-      call();
-    } catch (const py::error_already_set& error) {
-      if (!code_.raised) code_.raised = std::current_exception();
-      throw Error(error.what());
-    }
-  }
-
-  Chunk chunk_;
-  PythonCode& code_;
-};
+  return {};
+}
 
 class ProcessRank {
  public:
-  ProcessRank(std::uint32_t rank, std::uint32_t ranks, std::string host, py::function all_gather,
-              const tools::Method& method, host::RunSettings settings,
+  ProcessRank(std::uint32_t rank, std::uint32_t ranks, std::uint32_t group, std::string host,
+              py::function all_gather, const tools::Method& method, host::RunSettings settings,
               const process::Configuration& configuration)
-      : settings_(std::move(settings)), grid_{ranks, 1, 1}, pipeline_(method.pipeline()) {
+      : settings_(std::move(settings)) {
     PythonBootstrap bootstrap(rank, ranks, std::move(host), std::move(all_gather));
-    if (pipeline_.stages() != ranks)
-      throw ConfigError("pipeline", "has " + std::to_string(pipeline_.stages()) + " stages for " +
-                                        std::to_string(ranks) + " ranks");
-    const auto stage = static_cast<StageId>(rank);
+    parts_.grid = {ranks / group, 1, group};
+    check_stages(method.pipeline());
     process::check_same_configuration(bootstrap, configuration);
     process::ControlOptions control;
     control.stall_timeout = settings_.stall_timeout;
-    control_ = std::make_unique<process::ControlPlane>(bootstrap, control);
+    control.exchange_timeout = kLongestPause;
+    control.name_of = [grid = parts_.grid](std::uint32_t each) { return process::to_string(grid, each); };
+    parts_.control = std::make_unique<process::ControlPlane>(bootstrap, control);
     ucx::PlaneOptions plane;
     plane.job = draw_job(bootstrap);
-    plane_ = std::make_unique<ucx::MessagePlane>(bootstrap, plane);
-    buffers_ = std::make_unique<host::SlotBuffers>(
-        pipeline_, stage,
-        method.policy(stage).slots(pipeline_, stage, settings_.limit_of(stage), settings_.rules));
-    std::vector<std::uint32_t> rank_of_stage(ranks);
-    std::iota(rank_of_stage.begin(), rank_of_stage.end(), 0U);
-    transport_ = plane_->transport(0, pipeline_, stage, std::move(rank_of_stage), buffers_.get());
-    run_ = std::make_unique<process::ProcessRun>(
-        pipeline_, method.policy(stage), workload(stage), settings_,
-        process::ProcessParts{grid_, *control_, *buffers_, *transport_, agreement_, plane_->wake()});
+    parts_.plane = std::make_unique<ucx::MessagePlane>(bootstrap, plane);
+    pipelines_.push_back(std::make_unique<RankPipeline>(parts_, 0, method, settings_));
   }
+  /// Who is left waiting for this rank is told.
   ~ProcessRank() {
     const py::gil_scoped_release released;
+    if (!pipelines_.empty()) give_up("was deleted, or its process ended");
     close();
   }
   ProcessRank(const ProcessRank&) = delete;
   ProcessRank& operator=(const ProcessRank&) = delete;
 
-  py::dict step(py::object code, bool forward_only) {
-    if (!broken_.empty()) throw Error("an earlier step failed, and the run ended with it: " + broken_);
-    if (run_ == nullptr) throw Error("the run was closed");
-    code_.code = std::move(code);
-    code_.raised = nullptr;
-    const Iteration iteration{next_++, forward_only ? IterationKind::ForwardOnly : IterationKind::Training};
+  /// @return its number
+  std::uint32_t add(const Pipeline& pipeline, const MethodArgument& method, const LimitArgument& limit) {
+    check_open();
+    tools::MethodSettings bounds;
+    bounds.limits = limits(limit, pipeline);
+    const tools::Method made = make_method(method, pipeline, bounds);
+    check_stages(made.pipeline());
+    host::RunSettings settings = settings_;
+    settings.limits = made.settings().limits;
+    settings.rules = made.settings().rules;
+    const auto number = static_cast<std::uint32_t>(pipelines_.size());
+    pipelines_.push_back(std::make_unique<RankPipeline>(parts_, number, made, std::move(settings)));
+    return number;
+  }
+
+  void require_same(const process::Configuration& configuration) {
+    check_open();
+    const py::gil_scoped_release released;
+    process::check_same_configuration(*parts_.control, configuration);
+  }
+
+  py::dict step(py::object code, bool forward_only, std::int64_t pipeline) {
+    check_open();
+    const std::uint32_t number =
+        whole("pipeline", pipeline, 0, static_cast<std::int64_t>(pipelines_.size()) - 1);
+    parts_.code.begin(std::move(code));
     host::RankReport own;
-    const std::exception_ptr error = run(iteration, own);
-    code_.code = py::none();
+    const std::exception_ptr error = pipelines_[number]->run(forward_only, own);
+    parts_.code.end();
     if (error) fail(error);
     py::dict result;
     result["seconds"] = std::chrono::duration<double>(own.ended - own.started).count();
@@ -165,40 +113,40 @@ class ProcessRank {
 
   /// Ends the run on all ranks.
   void give_up(const std::string& cause) {
-    if (control_ == nullptr || !broken_.empty()) return;
+    if (parts_.control == nullptr || !broken_.empty()) return;
     broken_ = cause;
-    plane_->abandon();
-    control_->fail(process::Failure::Kind::Failed, "rank " + std::to_string(control_->rank()) + ": " + cause);
+    parts_.plane->abandon();
+    parts_.control->fail(process::Failure::Kind::Failed,
+                         process::to_string(parts_.grid, parts_.control->rank()) + ": " + cause);
+  }
+
+  /// What ended the run: its kind, the rank at fault and the cause. Nothing while the run goes on.
+  [[nodiscard]] std::optional<std::tuple<std::string, std::uint32_t, std::string>> failure() const {
+    if (parts_.control == nullptr) return std::nullopt;
+    const std::optional<process::Failure> failure = parts_.control->failure();
+    if (!failure) return std::nullopt;
+    return std::tuple(name_of(failure->kind), failure->rank, failure->cause);
   }
 
   void close() noexcept {
-    run_.reset();
-    transport_.reset();
-    plane_.reset();
-    control_.reset();
+    pipelines_.clear();
+    parts_.plane.reset();
+    parts_.control.reset();
   }
 
  private:
-  host::Workload workload(StageId stage) {
-    host::Workload workload;
-    std::vector<host::Stage*> code;
-    for (const Chunk chunk : pipeline_.chunks_of(stage)) {
-      stages_.push_back(std::make_unique<PythonStage>(chunk, code_));
-      code.push_back(stages_.back().get());
-    }
-    workload.make_device = [this, code](std::uint32_t rank, StageId own, std::uint32_t, Wake& wake) {
-      host::HostExecutor::Options options;
-      options.rank = rank;
-      options.depth = settings_.depth;
-      options.lent_thread = true;
-      auto executor = std::make_unique<host::HostExecutor>(pipeline_, own, code, *buffers_, wake, options);
-      executor_ = executor.get();
-      return executor;
-    };
-    workload.after_iteration = [this](std::uint32_t, const Iteration&) {
-      plane_->settle([this] { return control_->failed(); });
-    };
-    return workload;
+  void check_stages(const Pipeline& pipeline) const {
+    if (pipeline.stages() == parts_.grid.stages) return;
+    throw ConfigError(
+        "pipeline",
+        "has " + std::to_string(pipeline.stages()) + " stages for " + std::to_string(parts_.grid.ranks()) +
+            " ranks" +
+            (parts_.grid.group > 1 ? " in groups of " + std::to_string(parts_.grid.group) : std::string()));
+  }
+
+  void check_open() const {
+    if (!broken_.empty()) throw Error("an earlier step failed, and the run ended with it: " + broken_);
+    if (pipelines_.empty()) throw Error("the run was closed");
   }
 
   static std::uint64_t draw_job(process::Bootstrap& bootstrap) {
@@ -206,39 +154,6 @@ class ProcessRank {
     process::ByteWriter writer;
     writer.put((std::uint64_t{random()} << 32U) | random());
     return process::ByteReader(bootstrap.all_gather(writer.bytes()).front()).get<std::uint64_t>();
-  }
-
-  /// Decides on a thread of its own, which never takes the GIL, and runs what was decided on this one.
-  std::exception_ptr run(const Iteration& iteration, host::RankReport& own) {
-    const py::gil_scoped_release released;
-    std::exception_ptr error;
-    std::atomic<bool> ended{false};
-    std::thread dispatcher([&] {
-      try {
-        own = run_->run(iteration).ranks[control_->rank()];
-      } catch (...) {
-        error = std::current_exception();
-      }
-      ended.store(true, std::memory_order_release);
-      executor_->stop_waiting();
-    });
-    const host::SteadyClock clock;
-    while (!ended.load(std::memory_order_acquire)) {
-      if (!executor_->run_one(clock.now() + kSignals)) check_signals();
-    }
-    dispatcher.join();
-    return error;
-  }
-
-  /// A signal handler that raises ends the run on all ranks.
-  void check_signals() {
-    const py::gil_scoped_acquire acquired;
-    if (PyErr_CheckSignals() == 0) return;
-    const py::error_already_set error;
-    if (!code_.raised) code_.raised = std::make_exception_ptr(error);
-    const std::string text = error.what();
-    const py::gil_scoped_release released;
-    control_->fail(process::Failure::Kind::Failed, "rank " + std::to_string(control_->rank()) + ": " + text);
   }
 
   [[noreturn]] void fail(const std::exception_ptr& error) {
@@ -249,26 +164,15 @@ class ProcessRank {
     }
     {
       const py::gil_scoped_release released;
-      plane_->abandon();
+      parts_.plane->abandon();
     }
-    if (code_.raised) std::rethrow_exception(std::exchange(code_.raised, nullptr));
+    if (parts_.code.raised) std::rethrow_exception(std::exchange(parts_.code.raised, nullptr));
     std::rethrow_exception(error);
   }
 
   host::RunSettings settings_;
-  process::RankGrid grid_;
-  Pipeline pipeline_;
-  PythonCode code_{py::none(), nullptr};
-  std::vector<std::unique_ptr<PythonStage>> stages_;
-  SingleRank agreement_;
-  std::unique_ptr<process::ControlPlane> control_;
-  std::unique_ptr<ucx::MessagePlane> plane_;
-  std::unique_ptr<host::SlotBuffers> buffers_;
-  std::unique_ptr<Transport> transport_;
-  /// The run's.
-  host::HostExecutor* executor_ = nullptr;
-  std::unique_ptr<process::ProcessRun> run_;
-  std::uint64_t next_ = 0;
+  RankParts parts_;
+  std::vector<std::unique_ptr<RankPipeline>> pipelines_;
   std::string broken_;
 };
 
@@ -277,8 +181,14 @@ std::unique_ptr<ProcessRank> make(std::int64_t rank, std::int64_t ranks, std::st
                                   const MethodArgument& method, const LimitArgument& limit,
                                   const std::string& delays, std::int64_t seed,
                                   const TimeArgument& stall_timeout,
-                                  const std::vector<std::pair<std::string, std::string>>& configuration) {
+                                  const std::optional<TimeArgument>& nominal_compute,
+                                  const process::Configuration& configuration, std::int64_t group) {
   const std::uint32_t all = whole("ranks", ranks);
+  const std::uint32_t members = whole("group", group);
+  if (all % members != 0) {
+    throw ConfigError(
+        "group", std::to_string(all) + " ranks cannot be divided into groups of " + std::to_string(members));
+  }
   const std::uint32_t own = whole("rank", rank, 0, all - 1);
   tools::MethodSettings bounds;
   bounds.limits = limits(limit, pipeline);
@@ -288,9 +198,10 @@ std::unique_ptr<ProcessRank> make(std::int64_t rank, std::int64_t ranks, std::st
   settings.rules = made.settings().rules;
   settings.delays = host::DelayModel::parse(delays);
   settings.seed = static_cast<std::uint64_t>(seed);
+  if (nominal_compute) settings.nominal_compute = duration("nominal_compute", *nominal_compute);
   settings.stall_timeout = duration("stall_timeout", stall_timeout);
-  return std::make_unique<ProcessRank>(own, all, std::move(host), std::move(all_gather), made, settings,
-                                       configuration);
+  return std::make_unique<ProcessRank>(own, all, members, std::move(host), std::move(all_gather), made,
+                                       settings, configuration);
 }
 
 }  // namespace
@@ -302,22 +213,41 @@ void bind_process_rank(py::module_& module) {
       .def(py::init(&make), py::arg("rank"), py::arg("ranks"), py::arg("host"), py::arg("all_gather"),
            py::arg("pipeline"), py::arg("method"), py::kw_only(),
            py::arg("limit") = LimitArgument(std::int64_t{32}), py::arg("delays") = "j0", py::arg("seed") = 0,
-           py::arg("stall_timeout") = TimeArgument(60.0),
-           py::arg("configuration") = std::vector<std::pair<std::string, std::string>>{},
+           py::arg("stall_timeout") = TimeArgument(60.0), py::arg("nominal_compute") = py::none(),
+           py::arg("configuration") = process::Configuration{}, py::arg("group") = 1,
            R"(Joins the other ranks; all make one at the same time.
 
 host: an address of rank 0's host that every rank can connect to.
 all_gather: takes this rank's bytes and returns the bytes of all ranks, in order; called while joining only.
+nominal_compute: seconds of a task that the delay levels j1 to j3 go by; what each rank measures if not given.
 configuration: pairs of a field and its value, which must be the same on all ranks.
+group: ranks of each stage, which agree on what runs next; rank = stage * group + its place in the group. Each has a
+pipeline of its own, with the ranks at the same place.
 Raises ConfigError naming the argument or the field and ranks that differ, Error naming ranks that cannot be reached.)")
       .def("step", &ProcessRank::step, py::arg("code"), py::arg("forward_only") = false,
+           py::arg("pipeline") = 0,
            R"(Runs this rank's share of one iteration, on the calling thread.
 
 code: an object with forward(chunk, microbatch, inputs) -> outputs, backward(chunk, microbatch, output_grads,
-whole) -> input_grads and weight_grad(chunk, microbatch). Tensors are DLPack capsules, in one list an edge.
+whole) -> input_grads and weight_grad(chunk, microbatch). Tensors are DLPack capsules, in one list an edge. If it
+has after_task(), that is called after each of these, when what they returned is on its way.
+pipeline: 0 for the one given first, or what `add` returned.
 Raises what the code raised here; TaskError, Aborted or StallError naming the rank at fault.)")
+      .def(
+          "add", &ProcessRank::add, py::arg("pipeline"), py::arg("method"), py::kw_only(),
+          py::arg("limit") = LimitArgument(std::int64_t{32}),
+          R"(Another pipeline on the same connections; all ranks add it, in the same order. Returns its number.
+
+Raises ConfigError naming the argument.)")
+      .def("require_same", &ProcessRank::require_same, py::arg("configuration"),
+           R"(Compares pairs of a field and its value with those of all ranks, which do the same.
+
+Raises ConfigError naming the field and the ranks that differ; Aborted if another rank has failed.)")
       .def("give_up", &ProcessRank::give_up, py::arg("cause"), py::call_guard<py::gil_scoped_release>(),
            "Ends the run: the steps of all other ranks raise Aborted with the cause.")
+      .def("failure", &ProcessRank::failure,
+           "('died', 'silent', 'failed' or 'stalled', rank at fault, cause) of the run's end; None while it "
+           "goes on.")
       .def(
           "close",
           [](ProcessRank& self) {

@@ -208,6 +208,7 @@ what lags behind a steady pipeline first.)")
           "names", [] { return std::vector<std::string>(Hint::names().begin(), Hint::names().end()); },
           "Names of all hints.")
       .def_readonly("name", &NamedHint::name, "Its name.")
+      .def_readonly("schedule", &NamedHint::schedule, "The schedule that it was made from, else None.")
       .def("ranking", &ranking, py::arg("pipeline"), py::arg("stage"),
            "The stage's tasks, best first, in up to three classes between which a round goes.")
       .def("__repr__", [](const NamedHint& self) { return fmt::format("<sluice.Hint {}>", self.name); });

@@ -16,6 +16,8 @@ MessagePlane::~MessagePlane() = default;
 std::uint32_t MessagePlane::rank() const noexcept { return plane_->rank(); }
 std::uint32_t MessagePlane::ranks() const noexcept { return plane_->ranks(); }
 Wake& MessagePlane::wake() noexcept { return plane_->wake(); }
+void MessagePlane::share(std::mutex* turn) noexcept { plane_->share(turn); }
+Wake& MessagePlane::second_wake() noexcept { return plane_->second_wake(); }
 std::uint64_t MessagePlane::sleeps() const noexcept { return plane_->wake().sleeps(); }
 bool MessagePlane::progress() { return plane_->progress(); }
 void MessagePlane::settle(const std::function<bool()>& given_up) { plane_->settle(given_up); }

@@ -69,7 +69,8 @@ Plane::Plane(process::Bootstrap& bootstrap, PlaneOptions options)
       context_(UCP_FEATURE_AM | UCP_FEATURE_WAKEUP, plane_config()),
       worker_(context_),
       longest_header_(worker_.longest_header()),
-      wake_(worker_) {
+      wake_(worker_),
+      second_wake_(worker_) {
   listen<MessageKind::Pipeline>();
   listen<MessageKind::Taken>();
   listen<MessageKind::Channel>();
@@ -108,12 +109,20 @@ void Plane::listen() {
 
 bool Plane::progress() {
   const bool happened = ucp_worker_progress(worker_.get()) != 0;
-  if (happened) wake_.happened();
+  if (happened) {
+    wake_.happened();
+    second_wake_.happened();
+  }
   if (noted_ != nullptr) {
     abandoned_ = true;
     std::rethrow_exception(std::exchange(noted_, nullptr));
   }
   return happened;
+}
+
+void Plane::share(std::mutex* turn) noexcept {
+  wake_.give_up_asleep(turn);
+  second_wake_.give_up_asleep(turn);
 }
 
 void Plane::note(std::exception_ptr error) noexcept {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -45,6 +46,8 @@ class Plane {
   [[nodiscard]] ucp_worker_h worker() const noexcept { return worker_.get(); }
   [[nodiscard]] std::size_t longest_header() const noexcept { return longest_header_; }
   [[nodiscard]] WorkerWake& wake() noexcept { return wake_; }
+  [[nodiscard]] WorkerWake& second_wake() noexcept { return second_wake_; }
+  void share(std::mutex* turn) noexcept;
   [[nodiscard]] TensorPool& pool() noexcept { return pool_; }
 
   /// @throws what was noted since the last call
@@ -141,6 +144,7 @@ class Plane {
   Worker worker_;
   std::size_t longest_header_;
   WorkerWake wake_;
+  WorkerWake second_wake_;
 };
 
 }  // namespace sluice::ucx

@@ -58,7 +58,9 @@ void WorkerWake::sleep(Time deadline) {
   if (left <= Duration{0} || ucp_worker_arm(worker_) != UCS_OK) return;
   pollfd events[] = {{notifications_, POLLIN, 0}, {worker_events_, POLLIN, 0}};
   const timespec timeout = to_timespec(left);
+  if (turn_ != nullptr) turn_->unlock();
   ppoll(events, std::size(events), &timeout, nullptr);
+  if (turn_ != nullptr) turn_->lock();
   ++sleeps_;
   if ((events[0].revents & POLLIN) == 0) return;
   // What a notifier writes only after the sleep has ended by itself ends the next sleep early instead.

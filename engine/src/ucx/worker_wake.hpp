@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "sluice/clock.hpp"
 #include "ucp_handles.hpp"
@@ -27,6 +28,9 @@ class WorkerWake final : public Wake {
 
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return sleeps_; }
 
+  /// While it is not null, whoever waits holds the lock, and does not hold it while asleep.
+  void give_up_asleep(std::mutex* turn) noexcept { turn_ = turn; }
+
  private:
   enum class State : std::uint8_t { Awake, Notified, Sleeping };
 
@@ -37,6 +41,7 @@ class WorkerWake final : public Wake {
   int notifications_;
   std::atomic<State> state_{State::Awake};
   bool happened_ = false;
+  std::mutex* turn_ = nullptr;
   std::uint64_t sleeps_ = 0;
 };
 

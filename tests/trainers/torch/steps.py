@@ -71,3 +71,26 @@ def train(schedule, stages, inputs, target, steps=3):
 def same(found, expected):
     """Bit for bit."""
     return len(found) == len(expected) > 0 and all(map(torch.equal, found, expected))
+
+
+def alone(chunks, own, microbatches, order=None, steps=3):
+    """As `train` returns it for the chunks `own`, from one process: all chunks, a microbatch at a time.
+
+    order: of the microbatches.
+    """
+    chunks = copy.deepcopy(chunks)
+    inputs, target = (each.tensor_split(microbatches) for each in batch(microbatches))
+    results = []
+    for _ in range(steps):
+        ran = {}
+        for microbatch in order or range(microbatches):
+            output = nn.Sequential(*chunks)(inputs[microbatch])
+            loss = loss_of(output, target[microbatch])
+            loss.backward()
+            ran[microbatch] = output.detach(), loss.detach()
+        for parameter in nn.ModuleList(chunks).parameters():
+            parameter.grad /= microbatches
+        if len(chunks) - 1 in own:
+            outputs, losses = zip(*(ran[microbatch] for microbatch in range(microbatches)))
+            results += [torch.cat(outputs), *losses]
+    return results + [parameter.grad for index in own for parameter in chunks[index].parameters()]

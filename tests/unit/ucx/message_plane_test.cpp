@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <semaphore>
 #include <thread>
 
 #include "plane_set.hpp"
 #include "sluice/error.hpp"
+#include "sluice/host/steady_clock.hpp"
 #include "sluice/ucx/tensor_pool.hpp"
 #include "typed_tensor.hpp"
 
@@ -259,6 +262,37 @@ TEST(MessagePlane, WaitsForThePeersThatItIsConnectedTo) {
     // Rank 1 ends at once, but not before rank 0 has its word of this.
     transport->accept(offer, 0);
   });
+}
+
+TEST(MessagePlane, WhoSleepsGivesUpTheTurn) {
+  const PlaneSet planes(2);
+  MessagePlane& plane = *planes.planes[0];
+  std::mutex turn;
+  plane.share(&turn);
+  for (Wake* wake : {&plane.wake(), &plane.second_wake()}) {
+    std::binary_semaphore has_turn{0};
+    bool told = false;
+    bool late = false;
+    std::thread sleeper([&] {
+      const std::lock_guard mine(turn);
+      has_turn.release();
+      const Time deadline = host::SteadyClock().now() + std::chrono::seconds(20);
+      while (!told && !late) {
+        wake->wait_until(deadline);
+        late = host::SteadyClock().now() >= deadline;
+      }
+    });
+    has_turn.acquire();
+    {
+      const std::lock_guard mine(turn);
+      told = true;
+      EXPECT_FALSE(late);
+      wake->notify();
+    }
+    sleeper.join();
+    EXPECT_FALSE(late);
+  }
+  plane.share(nullptr);
 }
 
 TEST(MessagePlane, TellsRunsApart) {

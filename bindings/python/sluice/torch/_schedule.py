@@ -2,70 +2,61 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.distributed.pipelining._utils import generate_stage_to_rank_mapping
-from torch.distributed.pipelining.schedules import PipelineScheduleMulti, PipelineScheduleSingle
+from torch.distributed.pipelining.schedules import (
+    PipelineScheduleMulti,
+    PipelineScheduleSingle,
+    _PipelineSchedule,
+)
 from torch.distributed.pipelining.stage import _PipelineStageBase
 
-from sluice import Hint, Pipeline, Schedule
 from sluice._engine import ProcessRank
-from sluice.torch._meeting import all_gather, host_of_rank_zero
-from sluice.torch._microbatches import Microbatches, drop_buffers
+from sluice._process.meeting import host_of_rank_zero
+from sluice.torch._arguments import Arguments, check_given, check_split, refuse_ragged
+from sluice.torch._backward import SplitChoice
+from sluice.torch._hint import HintArgument
+from sluice.torch._initialization import drop_buffers, metadata_through, spread, vote
+from sluice.torch._meeting import Meeting, MeetingPlace
+from sluice.torch._microbatches import Microbatches
+from sluice.torch._replicas import gathered, reduce_gradients, refuse_unfit, unsynchronized
 
-_PLACEMENTS = ("loop", "v")
-_WHOLE_BACKWARDS = ("bf", "fb", "b-priority", "f-priority")
 
+class _Readiness(_PipelineSchedule):
+    """What both classes share: torch's schedule state, and this.
 
+    An exception on one rank is raised on all of them, once each; the ranks then meet anew. After the death of a
+    rank there is nobody to meet.
+    """
 
-class _Readiness:
-    """What both classes share: `_stages`, torch's schedule state, and this."""
-
+    _n_microbatches: int
     _run: ProcessRank | None = None
-    _broken: str | None = None
+    _meeting: Meeting
+    _over: str | None = None
+    _given: tuple[Any, Any, Any] | None = None
 
-    def _set_up(
-        self,
-        stages: Sequence[_PipelineStageBase],
-        hint: str | Hint | Schedule,
-        limit: int,
-        placement: str,
-        delays: str,
-        seed: int,
-        stall_timeout: float,
-    ) -> None:
-        if placement not in _PLACEMENTS:
-            raise ValueError(f"placement: must be one of {', '.join(_PLACEMENTS)}, not {placement!r}")
+    def _set_up(self, stages: Sequence[_PipelineStageBase], arguments: Arguments) -> None:
         first = stages[0]
-        ranks, chunks = first.group_size, first.num_stages
-        if chunks % ranks != 0:
-            raise ValueError(f"stages: {chunks} stages cannot be divided among {ranks} ranks")
-        mapping = generate_stage_to_rank_mapping(ranks, chunks, style=placement)
-        mine = [stage.stage_index for stage in stages]
-        expected = [chunk for chunk in range(chunks) if mapping[chunk] == first.group_rank]
-        if mine != expected:
-            raise ValueError(
-                f"stages: rank {first.group_rank} of {ranks} was given stages {mine}; with placement={placement!r} it "
-                f"has {expected}"
-            )
-        self._hint = hint
-        self._limit = limit
-        self._stage_map = mapping
-        self._engine_options = {"delays": delays, "seed": seed, "stall_timeout": stall_timeout}
-        self._pipeline = Pipeline(
-            [mapping[chunk] for chunk in range(chunks)],
-            [(chunk, chunk + 1) for chunk in range(chunks - 1)],
-            self._n_microbatches,
-            # The first stage has no input whose gradient anybody waits for: it is split only where all are.
-            unsplittable=[0] if hint in _WHOLE_BACKWARDS else [],
-        )
+        self._place = MeetingPlace(getattr(first, "group", None), arguments.join_timeout)
+        try:
+            self._plan = arguments.plan(stages, self._n_microbatches)
+            refuse_unfit(stages, splits=self._plan.ranking.splits)
+        except Exception as error:
+            self._place.refuse(_text(error))
+            raise
+        self._splits = {stage.stage_index: SplitChoice(stage, self._plan.ranking.splits) for stage in stages}
+        self._prepared: dict[int, Any] = {}
 
     def _own_stages(self) -> list[_PipelineStageBase]:
         raise NotImplementedError
 
     def _initialize(self, args: Any, kwargs: Any, target: Any, loss_kwargs: Any) -> None:
+        raise NotImplementedError
+
+    def _forget_initialization(self) -> None:
         raise NotImplementedError
 
     def step(
@@ -80,8 +71,22 @@ class _Readiness:
         target_mbs: list[Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """As torch's `step`; or with the microbatches themselves as `arg_mbs`, `kwarg_mbs`, `target_mbs`."""
-        if arg_mbs is None and kwarg_mbs is None and target_mbs is None:
+        """As torch's `step`; or with the microbatches themselves as `arg_mbs`, `kwarg_mbs`, `target_mbs`.
+
+        Raises what a task raised on this rank, Aborted naming the rank at fault on the others, StallError if
+        nothing happens on any rank for `stall_timeout`; ValueError naming the argument for microbatches that
+        differ in shape. After that all ranks may step again, but for a rank that has died; gradients hold some of
+        the step's.
+        """
+        if self._over is not None:
+            raise RuntimeError(f"this schedule cannot be used any more: {self._over}")
+        try:
+            if arg_mbs is not None or kwarg_mbs is not None or target_mbs is not None:
+                if args or kwargs or target is not None:
+                    raise TypeError(
+                        "step: give either whole batches or arg_mbs, kwarg_mbs and target_mbs, not both"
+                    )
+                self._given = (arg_mbs, kwarg_mbs, target_mbs)
             return super().step(
                 *args,
                 target=target,
@@ -90,16 +95,11 @@ class _Readiness:
                 loss_kwargs=loss_kwargs,
                 **kwargs,
             )
-        if args or kwargs or target is not None:
-            raise TypeError("step: give either whole batches or arg_mbs, kwarg_mbs and target_mbs, not both")
-        stages = self._own_stages()
-        for stage in stages:
-            stage.has_backward = self._has_backward
-            stage.clear_runtime_states()
-        self._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, losses, return_outputs, loss_kwargs=loss_kwargs)
-        if not stages[-1].is_last or not return_outputs:
-            return None
-        return self._merge_outputs(stages[-1].output_chunks)
+        except BaseException as error:
+            self._leave(_text(error))
+            raise
+        finally:
+            self._given = None
 
     def _step_microbatches(
         self,
@@ -110,84 +110,110 @@ class _Readiness:
         return_outputs: bool = True,
         loss_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        if self._broken is not None:
-            raise RuntimeError(f"an earlier step failed, and this schedule ended with it: {self._broken}")
-        try:
-            self._run_step(arg_mbs, kwarg_mbs, target_mbs, losses, return_outputs, loss_kwargs)
-        except BaseException as error:
-            self._broken = f"{type(error).__name__}: {error}"
-            if self._run is not None:
-                self._run.give_up(self._broken)
-            raise
-
-    def _run_step(
-        self,
-        arg_mbs: list[Any] | None,
-        kwarg_mbs: list[Any] | None,
-        target_mbs: list[Any] | None,
-        losses: list[torch.Tensor] | None,
-        return_outputs: bool,
-        loss_kwargs: dict[str, Any] | None,
-    ) -> None:
+        if self._given is not None:
+            arg_mbs, kwarg_mbs, target_mbs = self._given
+            check_given(arg_mbs, kwarg_mbs)
+        else:
+            check_split(arg_mbs or (), self._n_microbatches)
         arg_mbs, kwarg_mbs = self._check_inputs(arg_mbs, kwarg_mbs, target_mbs, losses)
-        _refuse_ragged(arg_mbs, kwarg_mbs, target_mbs)
-        self._initialize(arg_mbs[0], kwarg_mbs[0], target_mbs[0] if target_mbs is not None else None, loss_kwargs)
+        refuse_ragged(arg_mbs, kwarg_mbs, target_mbs)
+        run = self._join()
+        self._prepare(
+            arg_mbs[0], kwarg_mbs[0], target_mbs[0] if target_mbs is not None else None, loss_kwargs
+        )
         stages = self._own_stages()
-        for stage in stages:
-            for infos in (*stage.args_recv_info.values(), *getattr(stage, "grad_recv_info", {}).values()):
-                drop_buffers(infos)
+        has_loss = self._loss_fn is not None and (self._has_backward or target_mbs is not None)
         work = Microbatches(
             stages,
+            self._splits,
             arg_mbs,
             kwarg_mbs,
             target_mbs,
-            self._compute_loss if self._loss_fn is not None and self._has_loss(target_mbs) else None,
+            self._compute_loss if has_loss else None,
             loss_kwargs,
             return_outputs,
         )
-        self.last_step = self._engine().step(work, forward_only=not self._has_backward)
+        with gathered(stages):
+            self.last_step = run.step(work, forward_only=not self._has_backward)
+            if self._has_backward:
+                reduce_gradients(stages, self._n_microbatches if self.scale_grads else 1)
         self._finish(stages, work, losses)
 
-    def _has_loss(self, target_mbs: list[Any] | None) -> bool:
-        return self._has_backward or target_mbs is not None
-
-    def _finish(self, stages: list[_PipelineStageBase], work: Microbatches, losses: list[torch.Tensor] | None) -> None:
+    def _finish(
+        self, stages: list[_PipelineStageBase], work: Microbatches, losses: list[torch.Tensor] | None
+    ) -> None:
         for stage in stages:
-            if self._has_backward:
-                stage.perform_reduce_grad(self._n_microbatches if self.scale_grads else 1)
             if stage.is_last:
                 stage.output_chunks[:] = [work.outputs[m] for m in sorted(work.outputs)]
         self._internal_losses[:] = [work.losses[m] for m in sorted(work.losses)]
         self._update_losses(stages, losses)
 
-    def _engine(self) -> ProcessRank:
+    def _join(self) -> ProcessRank:
         if self._run is None:
-            first = self._own_stages()[0]
-            gather = all_gather(first.group if first.group is not None else torch.distributed.group.WORLD)
+            self._meeting = self._place.meeting()
+            gather = self._meeting.all_gather
             self._run = ProcessRank(
-                first.group_rank,
-                first.group_size,
+                self._meeting.rank,
+                self._meeting.ranks,
                 host_of_rank_zero(gather),
                 gather,
-                self._pipeline,
-                self._hint,
-                limit=self._limit,
+                self._plan.pipeline,
+                self._plan.ranking.hint(),
+                limit=self._plan.limit,
                 configuration=[
-                    ("n_microbatches", str(self._n_microbatches)),
-                    ("hint", str(self._hint)),
-                    ("limit", str(self._limit)),
-                    ("stages", str(self._pipeline.placement)),
+                    *self._plan.configuration,
+                    ("loss_fn", "None" if self._loss_fn is None else "given"),
                 ],
-                **self._engine_options,
+                **self._plan.engine_options,
             )
+            self._meeting.failure = functools.partial(_cause, self._run)
         return self._run
 
+    def _prepare(self, args: Any, kwargs: Any, target: Any, loss_kwargs: Any) -> None:
+        """torch's initialisation, for one microbatch, as what is received needs no memory ahead."""
+        stages = self._own_stages()
+        microbatches, self._n_microbatches = self._n_microbatches, 1
+        try:
+            with metadata_through(self._meeting, stages), unsynchronized(stages):
+                self._initialize(args, kwargs, target, loss_kwargs)
+        finally:
+            self._n_microbatches = microbatches
+        for stage in stages:
+            if self._prepared.get(stage.stage_index) is not stage.args_recv_info[0]:
+                spread(stage, microbatches)
+                self._prepared[stage.stage_index] = stage.args_recv_info[0]
+
+    def _warmup_p2p(self, stages: list[_PipelineStageBase], has_backward: bool, p2p_done: bool) -> None:
+        vote(stages, has_backward, self._meeting)
+
+    def _leave(self, cause: str) -> None:
+        """Ends the run on all ranks, and forgets what is left of the step."""
+        run, self._run = self._run, None
+        if run is None:
+            self._place.leave(cause)
+        else:
+            run.give_up(cause)
+            kind, _, known = run.failure() or ("failed", 0, cause)
+            if kind != "failed":
+                self._over = known
+            run.close()
+            self._place.leave(None)
+        self._forget_initialization()
+        self._internal_losses.clear()
+        for stage in self._own_stages():
+            stage.clear_runtime_states()
+            for state in (stage.bwd_cache, stage.backward_state, stage.dw_runner):
+                state.clear()
+            for infos in (*stage.args_recv_info.values(), *stage.grad_recv_info.values()):
+                drop_buffers(infos)
+
     def close(self) -> None:
-        """Leaves the other ranks in order; all ranks do. Done by itself when the schedule is deleted."""
+        """Leaves the other ranks; who steps on is told. Done by itself when the schedule is deleted."""
         if self._run is not None:
+            self._run.give_up("closed its schedule")
             self._run.close()
             self._run = None
-            self._broken = "it was closed"
+        self._over = "it was closed"
 
 
 class ReadinessSchedule(_Readiness, PipelineScheduleMulti):
@@ -196,13 +222,21 @@ class ReadinessSchedule(_Readiness, PipelineScheduleMulti):
     stages: a `PipelineStage`, or the list of this rank's, in ascending order.
     n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads,
     backward_requires_autograd: as torch's multi-stage schedules take them.
-    hint: ranks what is ready: 'bf', 'fb', 'bfw', 'b-priority', 'f-priority', a `sluice.Hint`, or a
-    `sluice.Schedule`, whose order is then kept.
-    limit: most microbatches in flight on a rank.
-    placement: 'loop' (stage s on rank s mod ranks) or 'v'.
-    delays: adds to the latency of messages, as `sluice.simulate` takes them; for experiments.
-    stall_timeout: seconds without progress on any rank after which all raise.
-    Raises ValueError naming the argument.
+    hint: ranks what is ready: 'bf', 'fb', 'bfw', 'b-priority', 'f-priority', 'pace', a `sluice.Hint`; or a
+    `sluice.Schedule` or the path of a CSV file as torch's schedules write it, whose order then is a ranking:
+    nothing waits for its turn in it.
+    limit: most microbatches in flight on a rank, so most received activations; with several stages a rank,
+    each may have one more.
+    placement: 'loop' (stage s on rank s mod ranks), 'v', or the rank of each stage.
+    delays: adds to the latency of messages, as `sluice.simulate` takes them; seed: of their draws. For
+    experiments.
+    stall_timeout: seconds without progress on any rank after which all raise StallError.
+    join_timeout: seconds that a rank waits, at the first step and where steps and evaluations alternate, for
+    the others; it then raises TimeoutError naming those that did not come.
+
+    Gradients are accumulated in the order of microbatches, whatever order they run in. Where a stage's
+    backward cannot be split, a hint that splits warns once and runs it whole.
+    Raises ValueError or TypeError naming the argument.
     """
 
     def __init__(
@@ -217,12 +251,13 @@ class ReadinessSchedule(_Readiness, PipelineScheduleMulti):
         scale_grads: bool = True,
         backward_requires_autograd: bool = True,
         *,
-        hint: str | Hint | Schedule = "bf",
+        hint: HintArgument = "bf",
         limit: int = 32,
-        placement: str = "loop",
+        placement: str | Sequence[int] = "loop",
         delays: str = "j0",
         seed: int = 0,
         stall_timeout: float = 60.0,
+        join_timeout: float = 300.0,
     ) -> None:
         own = [stages] if isinstance(stages, _PipelineStageBase) else list(stages)
         if not own:
@@ -238,10 +273,10 @@ class ReadinessSchedule(_Readiness, PipelineScheduleMulti):
             scale_grads,
             backward_requires_autograd,
         )
-        self._set_up(own, hint, limit, placement, delays, seed, stall_timeout)
-        self.stage_index_to_group_rank = self._stage_map
+        self._set_up(own, Arguments(hint, limit, placement, delays, seed, stall_timeout, join_timeout))
+        self.stage_index_to_group_rank = self._plan.placement
         for stage in own:
-            stage.stage_index_to_group_rank = self._stage_map
+            stage.stage_index_to_group_rank = self._plan.placement
 
     def _own_stages(self) -> list[_PipelineStageBase]:
         return self._stages
@@ -249,9 +284,12 @@ class ReadinessSchedule(_Readiness, PipelineScheduleMulti):
     def _initialize(self, args: Any, kwargs: Any, target: Any, loss_kwargs: Any) -> None:
         self._initialize_stages(args, kwargs, target, loss_kwargs)
 
+    def _forget_initialization(self) -> None:
+        self._stages_forward_initialized = self._stages_backward_initialized = False
+
 
 class ReadinessScheduleSingle(_Readiness, PipelineScheduleSingle):
-    """`ReadinessSchedule` with one stage a rank, for trainers that test for torch's single-stage base class."""
+    """`ReadinessSchedule` for one stage a rank, for trainers that test for torch's single-stage class."""
 
     def __init__(
         self,
@@ -263,16 +301,17 @@ class ReadinessScheduleSingle(_Readiness, PipelineScheduleSingle):
         output_merge_spec: Any = None,
         scale_grads: bool = True,
         *,
-        hint: str | Hint | Schedule = "bf",
+        hint: HintArgument = "bf",
         limit: int = 32,
         delays: str = "j0",
         seed: int = 0,
         stall_timeout: float = 60.0,
+        join_timeout: float = 300.0,
     ) -> None:
         super().__init__(
             stage, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads
         )
-        self._set_up([stage], hint, limit, "loop", delays, seed, stall_timeout)
+        self._set_up([stage], Arguments(hint, limit, "loop", delays, seed, stall_timeout, join_timeout))
 
     def _own_stages(self) -> list[_PipelineStageBase]:
         return [self._stage]
@@ -280,21 +319,14 @@ class ReadinessScheduleSingle(_Readiness, PipelineScheduleSingle):
     def _initialize(self, args: Any, kwargs: Any, target: Any, loss_kwargs: Any) -> None:
         self._initialize_stage(args, kwargs, target, loss_kwargs)
 
-
-def _refuse_ragged(*microbatches: list[Any] | None) -> None:
-    """torch would fill the smaller ones up with whatever is there."""
-    for what, chunks in zip(("args", "kwargs", "target"), microbatches):
-        if not chunks:
-            continue
-        shapes = [_shapes(chunk) for chunk in chunks]
-        for microbatch, shape in enumerate(shapes):
-            if shape != shapes[0]:
-                raise ValueError(
-                    f"{what}: microbatch {microbatch} has shapes {shape}, microbatch 0 has {shapes[0]}; the batch must be "
-                    f"divisible by n_microbatches={len(chunks)}"
-                )
+    def _forget_initialization(self) -> None:
+        self._stage_forward_initialized = self._stage_backward_initialized = False
 
 
-def _shapes(value: Any) -> list[tuple[int, ...]]:
-    leaves = torch.utils._pytree.tree_leaves(value)
-    return [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+def _cause(run: ProcessRank) -> str | None:
+    failure = run.failure()
+    return None if failure is None else failure[2]
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -46,6 +46,8 @@ class ProcessRun final : public host::PipelineRun {
   void rank_by(StageId stage, Hint hint) override;
   [[nodiscard]] DecisionLog& log(StageId stage) override;
   [[nodiscard]] std::vector<AgreementStatistics> agreements() const override { return agreements_; }
+  /// This rank's, for an embedder whose own thread drives it in turns with the one that is inside of `run`.
+  [[nodiscard]] Dispatcher& dispatcher() noexcept { return runner_->dispatcher(); }
 
  private:
   class Watch;

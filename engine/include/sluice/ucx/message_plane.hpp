@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ struct PlaneOptions {
 /// endpoint to each rank that is sent to. Payloads go by rendezvous only, so that an offer costs the
 /// receiver no memory.
 ///
-/// Used by one thread, but for `Wake::notify`.
+/// Used by one thread at a time, but for `Wake::notify`.
 class MessagePlane {
  public:
   /// Exchanges addresses with all ranks.
@@ -51,6 +52,10 @@ class MessagePlane {
   /// Where the rank's thread sleeps: until a message, a notification or the deadline. Returns at once if
   /// anything came since the last wait.
   [[nodiscard]] Wake& wake() noexcept;
+  /// While the lock is not null, two threads drive the plane in turns: whoever does holds the lock, which a
+  /// wait gives up for as long as it sleeps. One of them waits on `wake`, the other one on `second_wake`.
+  void share(std::mutex* turn) noexcept;
+  [[nodiscard]] Wake& second_wake() noexcept;
   /// How often a wait really slept.
   [[nodiscard]] std::uint64_t sleeps() const noexcept;
 
