@@ -76,14 +76,12 @@ def run_ranks(ranks: int, function: Callable[..., Any], *args: Any, timeout: flo
     # A collection would walk all that was imported, and copy every page of it that parent and ranks share.
     gc.collect()
     gc.freeze()
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    started = []
-    for rank in range(ranks):
-        reader, writer = _fork.Pipe(duplex=False)
-        process = _fork.Process(target=_run, args=(rank, ranks, store.port, writer, function, args))
-        process.start()
-        writer.close()
-        started.append((process, reader))
+    # The store has threads, whose locks a fork would copy as they are: it has a process of its own.
+    store, port_of_store = _start(_serve_store)
+    if not port_of_store.poll(_MEET_SECONDS):
+        raise RuntimeError("the store did not come up")
+    port = port_of_store.recv()
+    started = [_start(_run, rank, ranks, port, function, args) for rank in range(ranks)]
     ends = time.monotonic() + timeout
     try:
         waiting = {reader: rank for rank, (_, reader) in enumerate(started)}
@@ -102,10 +100,29 @@ def run_ranks(ranks: int, function: Callable[..., Any], *args: Any, timeout: flo
             if process.is_alive():
                 process.kill()
                 process.join()
+        store.kill()
+        store.join()
+
+
+def _start(run: Callable[..., None], *args: Any) -> tuple[Any, Any]:
+    """A forked process that runs `run(writer, *args)`, and the other end of its pipe."""
+    reader, writer = _fork.Pipe(duplex=False)
+    process = _fork.Process(target=run, args=(writer, *args), daemon=True)
+    process.start()
+    writer.close()
+    return process, reader
+
+
+def _serve_store(writer: Any) -> None:
+    parent = os.getppid()
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    writer.send(store.port)
+    while os.getppid() == parent:
+        time.sleep(1)
 
 
 def _run(
-    rank: int, ranks: int, port: int, writer: Any, function: Callable[..., Any], args: tuple[Any, ...]
+    writer: Any, rank: int, ranks: int, port: int, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> None:
     torch.set_num_threads(1)
     sharpen_sleeps()

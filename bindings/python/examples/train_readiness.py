@@ -1,5 +1,6 @@
 """Trains a small language model, a stage a process: torchrun --standalone --nproc-per-node 4 <this file>."""
 
+import sys
 import zlib
 
 import torch
@@ -69,7 +70,8 @@ for step in range(STEPS):
     else:
         schedule.step()
     gradients = checksum(parameter.grad for parameter in module.parameters())
-    print(f"step {step} stage {rank} gradients {gradients} losses {checksum(losses)}", flush=True)
+    # In one piece: the ranks share the output.
+    sys.stdout.write(f"step {step} stage {rank} gradients {gradients} losses {checksum(losses)}\n")
     optimizer.step()
 
 dist.destroy_process_group()
