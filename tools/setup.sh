@@ -144,10 +144,12 @@ sluice_install_nccl() {
 sluice_install_trainers() {
   local list="$sluice_root/tests/trainers/requirements.txt" folder="$sluice_root/build/trainers"
   ! cmp -s "$list" "$folder/requirements.txt" || return 0
-  echo "setup: installing pybind11, Megatron-Core and torchtitan (about 30 MB) into $folder"
+  echo "setup: installing pybind11, Megatron-Core, torchtitan and DeepSpeed (about 50 MB) into $folder"
   rm -rf "$folder"
-  "$SLUICE_TORCH_PYTHON" -m pip install -qq --disable-pip-version-check --no-input --no-deps \
-    --target "$folder" -r "$list" || sluice_fail "could not install what tests/trainers/requirements.txt lists"
+  # DeepSpeed is built from source, with the torch that is there, and without its own kernels.
+  DS_BUILD_OPS=0 DS_ACCELERATOR=cpu "$SLUICE_TORCH_PYTHON" -m pip install -qq --disable-pip-version-check --no-input \
+    --no-deps --no-build-isolation --target "$folder" -r "$list" ||
+    sluice_fail "could not install what tests/trainers/requirements.txt lists"
   cp "$list" "$folder"
 }
 
