@@ -2,7 +2,9 @@
 
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -63,8 +65,9 @@ class ProcessRank {
     parts_.plane = std::make_unique<ucx::MessagePlane>(bootstrap, plane);
     pipelines_.push_back(std::make_unique<RankPipeline>(parts_, 0, method, settings_));
   }
-  /// Who is left waiting for this rank is told.
+  /// Who is left waiting for this rank is told. A process that was forked meanwhile leaves all to this one.
   ~ProcessRank() {
+    if (getpid() != process_) return forget();
     const py::gil_scoped_release released;
     if (!pipelines_.empty()) give_up("was deleted, or its process ended");
     close();
@@ -99,7 +102,9 @@ class ProcessRank {
         whole("pipeline", pipeline, 0, static_cast<std::int64_t>(pipelines_.size()) - 1);
     parts_.code.begin(std::move(code));
     host::RankReport own;
+    running_ = true;
     const std::exception_ptr error = pipelines_[number]->run(forward_only, own);
+    running_ = false;
     parts_.code.end();
     if (error) fail(error);
     py::dict result;
@@ -115,7 +120,8 @@ class ProcessRank {
   void give_up(const std::string& cause) {
     if (parts_.control == nullptr || !broken_.empty()) return;
     broken_ = cause;
-    parts_.plane->abandon();
+    // Within a step, messages belong to its threads.
+    if (!running_) parts_.plane->abandon();
     parts_.control->fail(process::Failure::Kind::Failed,
                          process::to_string(parts_.grid, parts_.control->rank()) + ": " + cause);
   }
@@ -126,6 +132,10 @@ class ProcessRank {
     const std::optional<process::Failure> failure = parts_.control->failure();
     if (!failure) return std::nullopt;
     return std::tuple(name_of(failure->kind), failure->rank, failure->cause);
+  }
+
+  void check_idle() const {
+    if (running_) throw Error("called within a step of the same rank");
   }
 
   void close() noexcept {
@@ -145,8 +155,15 @@ class ProcessRank {
   }
 
   void check_open() const {
+    check_idle();
     if (!broken_.empty()) throw Error("an earlier step failed, and the run ended with it: " + broken_);
     if (pipelines_.empty()) throw Error("the run was closed");
+  }
+
+  void forget() noexcept {
+    for (std::unique_ptr<RankPipeline>& pipeline : pipelines_) static_cast<void>(pipeline.release());
+    static_cast<void>(parts_.plane.release());
+    static_cast<void>(parts_.control.release());
   }
 
   static std::uint64_t draw_job(process::Bootstrap& bootstrap) {
@@ -174,6 +191,8 @@ class ProcessRank {
   RankParts parts_;
   std::vector<std::unique_ptr<RankPipeline>> pipelines_;
   std::string broken_;
+  std::atomic<bool> running_{false};
+  const pid_t process_ = getpid();
 };
 
 std::unique_ptr<ProcessRank> make(std::int64_t rank, std::int64_t ranks, std::string host,
@@ -251,6 +270,7 @@ Raises ConfigError naming the field and the ranks that differ; Aborted if anothe
       .def(
           "close",
           [](ProcessRank& self) {
+            self.check_idle();
             const py::gil_scoped_release released;
             self.close();
           },

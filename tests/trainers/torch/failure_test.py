@@ -185,6 +185,17 @@ def evaluates_alone():
     return [outcome(differ), outcome(lambda: step(schedule))]
 
 
+def calls_itself():
+    """What a module of rank 1 is told that steps and closes its own schedule; outcomes of that step and the next."""
+    told = []
+
+    def call():
+        told.extend(outcome(each) for each in (lambda: step(schedule), schedule.close))
+
+    schedule = ReadinessSchedule(stage_of(Layer(call, call=3)), MICROBATCHES, loss_of)
+    return told, [outcome(lambda: step(schedule)) for _ in range(2)]
+
+
 def run(function, *args, **options):
     return enumerate(run_ranks(RANKS, function, *args, timeout=TIMEOUT, **options))
 
@@ -286,6 +297,13 @@ class Failure(unittest.TestCase):
         for rank, (first, second) in run(evaluates_alone):
             self.assert_raised(first, RuntimeError, "rank 0 trains" if rank == 1 else "rank 1 evaluates")
             self.assertIsNone(second)
+
+    def test_a_call_within_a_step(self):
+        for rank, (told, outcomes) in run(calls_itself):
+            self.assertEqual(outcomes, [None, None])
+            self.assertEqual(len(told), 2 if rank == 1 else 0)
+            for each, name in zip(told, ("step", "close")):
+                self.assert_raised(each, RuntimeError, f"{name}: called within a step of the same schedule")
 
     def test_a_standstill(self):
         for rank, (first, second) in run(stands_still):

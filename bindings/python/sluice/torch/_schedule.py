@@ -36,6 +36,7 @@ class _Readiness(_PipelineSchedule):
     _run: ProcessRank | None = None
     _meeting: Meeting
     _over: str | None = None
+    _stepping = False
     _given: tuple[Any, Any, Any] | None = None
 
     def _set_up(self, stages: Sequence[_PipelineStageBase], arguments: Arguments) -> None:
@@ -76,10 +77,12 @@ class _Readiness(_PipelineSchedule):
         Raises what a task raised on this rank, Aborted naming the rank at fault on the others, StallError if
         nothing happens on any rank for `stall_timeout`; ValueError naming the argument for microbatches that
         differ in shape. After that all ranks may step again, but for a rank that has died; gradients hold some of
-        the step's.
+        the step's. RuntimeError if called within a step of this schedule, by one of its modules or its loss.
         """
+        self._refuse_within_step("step")
         if self._over is not None:
             raise RuntimeError(f"this schedule cannot be used any more: {self._over}")
+        self._stepping = True
         try:
             if arg_mbs is not None or kwarg_mbs is not None or target_mbs is not None:
                 if args or kwargs or target is not None:
@@ -99,6 +102,7 @@ class _Readiness(_PipelineSchedule):
             self._leave(_text(error))
             raise
         finally:
+            self._stepping = False
             self._given = None
 
     def _step_microbatches(
@@ -209,11 +213,16 @@ class _Readiness(_PipelineSchedule):
 
     def close(self) -> None:
         """Leaves the other ranks; who steps on is told. Done by itself when the schedule is deleted."""
+        self._refuse_within_step("close")
         if self._run is not None:
             self._run.give_up("closed its schedule")
             self._run.close()
             self._run = None
         self._over = "it was closed"
+
+    def _refuse_within_step(self, call: str) -> None:
+        if self._stepping:
+            raise RuntimeError(f"{call}: called within a step of the same schedule")
 
 
 class ReadinessSchedule(_Readiness, PipelineScheduleMulti):

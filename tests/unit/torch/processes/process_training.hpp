@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "sequential_run.hpp"
+#include "../sequential_run.hpp"
 #include "sluice/torch/process_groups.hpp"
 #include "sluice/torch/tensor_payload.hpp"
 #include "sluice/torch/training_rank.hpp"

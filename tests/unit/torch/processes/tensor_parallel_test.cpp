@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "rank_processes.hpp"
-#include "sequential_run.hpp"
+#include "../sequential_run.hpp"
 #include "sluice/error.hpp"
 #include "sluice/torch/gpt_chunk.hpp"
 #include "sluice/torch/process_groups.hpp"
