@@ -32,7 +32,7 @@ def install(
     limit: int = 32,
     delays: str = "j0",
     seed: int = 0,
-    stall_timeout: float = 60.0,
+    stall_timeout: float = 600.0,
     join_timeout: float = 300.0,
 ) -> None:
     """Runs the training steps of this engine readiness-first. All ranks of the pipeline call it.
@@ -42,7 +42,8 @@ def install(
     `sluice.Schedule`, whose order is then kept.
     limit: most microbatches in flight on a rank.
     delays: adds to the latency of messages, as `sluice.simulate` takes them; for experiments.
-    stall_timeout: seconds without progress on any rank after which all raise StallError.
+    stall_timeout: seconds without progress on any rank after which all raise StallError. A rank that is late
+    with its step, for it writes a checkpoint, lets the others wait.
     join_timeout: seconds that the first step waits for the other ranks.
     Raises TypeError or ValueError naming the argument, or what of the engine depends on DeepSpeed's order.
     """

@@ -67,9 +67,8 @@ class ProcessRank {
   }
   /// Who is left waiting for this rank is told. A process that was forked meanwhile leaves all to this one.
   ~ProcessRank() {
-    if (getpid() != process_) return forget();
     const py::gil_scoped_release released;
-    if (!pipelines_.empty()) give_up("was deleted, or its process ended");
+    if (!pipelines_.empty() && getpid() == process_) give_up("was deleted, or its process ended");
     close();
   }
   ProcessRank(const ProcessRank&) = delete;
@@ -139,6 +138,7 @@ class ProcessRank {
   }
 
   void close() noexcept {
+    if (getpid() != process_) forget();
     pipelines_.clear();
     parts_.plane.reset();
     parts_.control.reset();

@@ -69,8 +69,11 @@ class SharedDrive {
     Other(SharedDrive& drive, Wake& messages) : drive_(drive), messages_(messages) {}
     void notify() noexcept override;
     void wait_until(Time deadline) override;
-    /// A task starts.
-    void attend() noexcept { no_task_.notify(); }
+    /// A task starts. It may still sleep as in the last one, while what it was to be woken by is gone.
+    void attend() noexcept {
+      messages_.notify();
+      no_task_.notify();
+    }
 
    private:
     SharedDrive& drive_;

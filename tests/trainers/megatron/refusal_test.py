@@ -154,6 +154,8 @@ def broken(model_rank):
     outcomes["other numbers then"] = raised_by(lambda: call(function, models, MICROBATCHES))
     outcomes["bad number"] = raised_by(lambda: call(function, models, 0 if here else MICROBATCHES))
     outcomes["bad number then"] = raised_by(lambda: call(function, models, MICROBATCHES))
+    outcomes["no module"] = raised_by(lambda: call(function, ["model"] if here else models, MICROBATCHES))
+    outcomes["no module then"] = raised_by(lambda: call(function, models, MICROBATCHES))
     function.close()
     other = ForwardBackward(limit=3 if here else 4)
     outcomes["other limits"] = raised_by(lambda: call(other, models, MICROBATCHES))
@@ -237,6 +239,7 @@ class Refusal(unittest.TestCase):
             "tuples": ("TypeError", "pipeline rank 1, model chunk 0: forward_step_func gave a tuple"),
             "in_double": ("ValueError", "pipeline rank 1, model chunk 0: the output is torch.float64"),
             "bad number": ("ValueError", "num_microbatches"),
+            "no module": ("TypeError", "model: a chunk is a str"),
             "bad from the start": ("ValueError", "num_microbatches"),
         }
         for rank, outcomes in enumerate(run_ranks(3, broken, failing)):

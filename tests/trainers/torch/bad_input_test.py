@@ -13,7 +13,7 @@ from torch import nn
 from torch.distributed.pipelining import PipelineStage, SplitPoint, pipeline
 
 MICROBATCHES = 4
-# Less than the minute that a rank would wait which has not been told.
+# Less than a rank would wait which has not been told.
 TIMEOUT = 45
 
 

@@ -17,7 +17,7 @@ from torch.distributed.pipelining import PipelineStage
 
 RANKS = 3
 MICROBATCHES = 4
-# Less than the minute that a rank would wait which has not been told.
+# Less than a rank would wait which has not been told.
 TIMEOUT = 45
 
 
@@ -186,7 +186,7 @@ def evaluates_alone():
 
 
 def calls_itself():
-    """What a module of rank 1 is told that steps and closes its own schedule; outcomes of that step and the next."""
+    """What a module of rank 1 is told that steps and closes its own schedule; outcomes of two steps."""
     told = []
 
     def call():

@@ -34,7 +34,8 @@ class ForwardBackward:
     context-parallel ranks always do. For passes that communicate among replicas, such as a loss that is
     averaged for each microbatch; expert parallelism turns it on.
     delays: adds to the latency of messages, as `sluice.simulate` takes them; for experiments.
-    stall_timeout: seconds without progress on any rank after which all raise.
+    stall_timeout: seconds without progress on any rank after which all raise. A rank that is late with its
+    call, for it writes a checkpoint, lets the others wait.
     join_timeout: seconds that the first call waits for the other ranks.
     Raises ValueError naming the argument.
     """
@@ -47,7 +48,7 @@ class ForwardBackward:
         agree_replicas: bool = False,
         delays: str = "j0",
         seed: int = 0,
-        stall_timeout: float = 60.0,
+        stall_timeout: float = 600.0,
         join_timeout: float = 300.0,
     ) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
@@ -91,10 +92,11 @@ class ForwardBackward:
         in the pipeline. After an error that all ranks have raised, the function can be called again.
         """
         models = _several(model)
-        config = self._check(models)
-        groups = groups_of(p2p_communicator, pg_collection)
-        if groups.stages == 1:
-            raise ValueError("the pipeline has one stage: use Megatron's forward_backward_no_pipelining")
+        with self._telling():
+            config = self._check(models)
+            groups = groups_of(p2p_communicator, pg_collection)
+            if groups.stages == 1:
+                raise ValueError("the pipeline has one stage: use Megatron's forward_backward_no_pipelining")
 
         def make_work() -> Microbatches:
             iterators = _several(data_iterator)
@@ -126,6 +128,17 @@ class ForwardBackward:
                     force_all_reduce=force_all_reduce,
                 )
         return [work.data_store[microbatch] for microbatch in sorted(work.data_store)]
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """The ranks of earlier calls, which may wait for this one, hear of an error that keeps it away."""
+        try:
+            yield
+        except Exception as error:
+            for connection in self._connections.values():
+                connection.give_up(f"{type(error).__name__}: {error}")
+                connection.close()
+            raise
 
     def _check(self, models: list[Any]) -> Any:
         """The configuration."""

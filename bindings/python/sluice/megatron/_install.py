@@ -21,7 +21,7 @@ def install(
     agree_replicas: bool = False,
     delays: str = "j0",
     seed: int = 0,
-    stall_timeout: float = 60.0,
+    stall_timeout: float = 600.0,
     join_timeout: float = 300.0,
 ) -> ForwardBackward:
     """Makes Megatron's `get_forward_backward_func()` return what this returns, for more than one stage.

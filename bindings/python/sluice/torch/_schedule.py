@@ -28,8 +28,8 @@ from sluice.torch._replicas import gathered, reduce_gradients, refuse_unfit, uns
 class _Readiness(_PipelineSchedule):
     """What both classes share: torch's schedule state, and this.
 
-    An exception on one rank is raised on all of them, once each; the ranks then meet anew. After the death of a
-    rank there is nobody to meet.
+    An exception on one rank is raised on all of them, once each; the ranks then meet anew. After the death of
+    a rank there is nobody to meet.
     """
 
     _n_microbatches: int
@@ -76,8 +76,8 @@ class _Readiness(_PipelineSchedule):
 
         Raises what a task raised on this rank, Aborted naming the rank at fault on the others, StallError if
         nothing happens on any rank for `stall_timeout`; ValueError naming the argument for microbatches that
-        differ in shape. After that all ranks may step again, but for a rank that has died; gradients hold some of
-        the step's. RuntimeError if called within a step of this schedule, by one of its modules or its loss.
+        differ in shape. After that all ranks may step again, but for a rank that has died; gradients hold
+        some of the step's. RuntimeError if called within a step of this schedule, by a module or the loss.
         """
         self._refuse_within_step("step")
         if self._over is not None:
@@ -239,7 +239,9 @@ class ReadinessSchedule(_Readiness, PipelineScheduleMulti):
     placement: 'loop' (stage s on rank s mod ranks), 'v', or the rank of each stage.
     delays: adds to the latency of messages, as `sluice.simulate` takes them; seed: of their draws. For
     experiments.
-    stall_timeout: seconds without progress on any rank after which all raise StallError.
+    stall_timeout: seconds without progress on any rank after which all raise StallError, and the schedule is
+    of no use any more. A rank that is late with its step, for it writes a checkpoint or compiles, lets the
+    others wait.
     join_timeout: seconds that a rank waits, at the first step and where steps and evaluations alternate, for
     the others; it then raises TimeoutError naming those that did not come.
 
@@ -265,7 +267,7 @@ class ReadinessSchedule(_Readiness, PipelineScheduleMulti):
         placement: str | Sequence[int] = "loop",
         delays: str = "j0",
         seed: int = 0,
-        stall_timeout: float = 60.0,
+        stall_timeout: float = 600.0,
         join_timeout: float = 300.0,
     ) -> None:
         own = [stages] if isinstance(stages, _PipelineStageBase) else list(stages)
@@ -314,7 +316,7 @@ class ReadinessScheduleSingle(_Readiness, PipelineScheduleSingle):
         limit: int = 32,
         delays: str = "j0",
         seed: int = 0,
-        stall_timeout: float = 60.0,
+        stall_timeout: float = 600.0,
         join_timeout: float = 300.0,
     ) -> None:
         super().__init__(
