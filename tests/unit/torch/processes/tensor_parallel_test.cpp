@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "rank_processes.hpp"
 #include "../sequential_run.hpp"
+#include "rank_processes.hpp"
 #include "sluice/error.hpp"
 #include "sluice/torch/gpt_chunk.hpp"
 #include "sluice/torch/process_groups.hpp"
