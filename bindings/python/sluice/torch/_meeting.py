@@ -78,7 +78,9 @@ class Meeting:
     def _comes(self, key: str, ends: float) -> bool:
         pause = _SHORTEST_PAUSE
         while not self._store.check([key]):
-            if (cause := self.failure()) is not None:
+            cause = self.failure()
+            # Who failed over what all have said had heard it: this rank is to find the same.
+            if cause is not None and not self._store.check([key]):
                 raise Aborted(cause)
             if time.monotonic() > ends:
                 return False
