@@ -19,10 +19,9 @@ from deepspeed.runtime.pipe.schedule import OptimizerStep, ReduceGrads, ReduceTi
 
 from sluice import Hint, Pipeline, Schedule
 from sluice._engine import ProcessRank
+from sluice._process.arguments import check_limit, whole_backwards
 from sluice._process.meeting import all_gather_among, host_of_rank_zero
 from sluice._process.tensors import give, take
-
-_SPLIT_HINTS = ("bfw", "pace")
 
 
 def install(
@@ -47,11 +46,8 @@ def install(
     join_timeout: seconds that the first step waits for the other ranks.
     Raises TypeError or ValueError naming the argument, or what of the engine depends on DeepSpeed's order.
     """
-    method = Hint(hint) if isinstance(hint, str) else hint
-    if isinstance(method, Hint) and method.name in _SPLIT_HINTS:
-        raise ValueError(f"hint: {method.name!r} splits backwards, DeepSpeed runs them whole; use 'bf'")
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise ValueError(f"limit: must be a whole number of at least 1, not {limit!r}")
+    method = whole_backwards(hint, "splits backwards, DeepSpeed runs them whole")
+    check_limit(limit)
     _refuse(engine)
     options = {"limit": limit, "delays": delays, "seed": seed, "stall_timeout": stall_timeout}
     engine._exec_schedule = _Readiness(engine, method, options, join_timeout)

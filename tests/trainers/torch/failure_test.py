@@ -11,9 +11,8 @@ import torch.distributed as dist
 from ranks import run_ranks
 from sluice import Aborted, StallError
 from sluice.torch import ReadinessSchedule, ReadinessScheduleSingle
-from steps import WIDTH, loss_of
+from steps import WIDTH, loss_of, stage_of, step_arguments
 from torch import nn
-from torch.distributed.pipelining import PipelineStage
 
 RANKS = 3
 MICROBATCHES = 4
@@ -38,10 +37,6 @@ class Layer(nn.Module):
         return self.layer(inputs)
 
 
-def stage_of(module, **options):
-    return PipelineStage(module, dist.get_rank(), dist.get_world_size(), torch.device("cpu"), **options)
-
-
 def told_shapes():
     """Of a stage that torch then need not run to know them."""
     rows = [torch.zeros(1, WIDTH, requires_grad=needed) for needed in (dist.get_rank() > 0, True)]
@@ -50,9 +45,7 @@ def told_shapes():
 
 def arguments(rows=MICROBATCHES):
     """Of this rank's `step`."""
-    ones = torch.ones(rows, WIDTH)
-    last = dist.get_rank() == dist.get_world_size() - 1
-    return [ones] if dist.get_rank() == 0 else [], {"target": ones} if last else {}
+    return step_arguments(rows)
 
 
 def outcome(call):

@@ -2,13 +2,23 @@
 
 import unittest
 
-import torch
 import torch.distributed as dist
 from ranks import run_ranks
 from sluice.torch import ReadinessSchedule, ReadinessScheduleSingle, register
-from steps import batch, loss_of, model, own_stages, same, torchs_own, train
+from steps import (
+    WIDTH,
+    batch,
+    loss_of,
+    model,
+    own_stages,
+    same,
+    stage_of,
+    step_arguments,
+    torchs_own,
+    train,
+)
 from torch import nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.pipelining import Schedule1F1B
 from torch.distributed.pipelining.schedules import (
     PipelineScheduleMulti,
     PipelineScheduleSingle,
@@ -17,7 +27,6 @@ from torch.distributed.pipelining.schedules import (
 
 MICROBATCHES = 8
 LIMIT = 4
-WIDTH = 32
 
 
 def equal(hint, per_rank):
@@ -32,17 +41,6 @@ def equal(hint, per_rank):
     return {"equal": same(found, expected), "peak": schedule.last_step["peak_in_flight"]}
 
 
-def stage_of(module):
-    return PipelineStage(module, dist.get_rank(), dist.get_world_size(), torch.device("cpu"))
-
-
-def arguments():
-    """Of this rank's `step`."""
-    ones = torch.ones(MICROBATCHES, WIDTH)
-    last = dist.get_rank() == dist.get_world_size() - 1
-    return [ones] if dist.get_rank() == 0 else [], {"target": ones} if last else {}
-
-
 def raised_by(call):
     try:
         call()
@@ -52,7 +50,7 @@ def raised_by(call):
 
 
 def used_and_closed():
-    args, kwargs = arguments()
+    args, kwargs = step_arguments(MICROBATCHES)
     schedule = ReadinessScheduleSingle(stage_of(nn.Linear(WIDTH, WIDTH)), MICROBATCHES, loss_of, hint="bfw")
     schedule.step(*args, **kwargs)
     evaluated = schedule.eval(*args, **kwargs)

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from ranks import run_ranks
 from sluice.torch import ReadinessSchedule
 from sluice.torch._backward import Backwards
-from steps import same
+from steps import last, same
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.utils.checkpoint import checkpoint
@@ -109,10 +109,6 @@ class Bare(nn.Module):
 
     def forward(self, inputs):
         return self.layer(inputs)
-
-
-def last():
-    return dist.get_rank() == dist.get_world_size() - 1
 
 
 def squared(output, target):

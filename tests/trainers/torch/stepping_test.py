@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from ranks import run_ranks
 from sluice.torch import ReadinessSchedule, ReadinessScheduleSingle
-from steps import WIDTH, batch, loss_of, model, own_stages, same, torchs_own, train
+from steps import WIDTH, batch, last, loss_of, model, own_stages, same, torchs_own, train
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe, ScheduleInterleaved1F1B
 from torch.distributed.pipelining.microbatch import TensorChunkSpec, sum_reducer
@@ -34,10 +34,6 @@ def weighted(output, target, weight=1.0):
 
 def first():
     return dist.get_rank() == 0
-
-
-def last():
-    return dist.get_rank() == dist.get_world_size() - 1
 
 
 def outcomes(kind, module, use, **options):

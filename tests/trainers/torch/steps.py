@@ -36,6 +36,22 @@ def chunks_of(rank, ranks, per_rank, placement="loop"):
     return [rank + place * ranks for place in range(per_rank)]
 
 
+def last():
+    """Whether this rank has the last of stages placed in a loop."""
+    return dist.get_rank() == dist.get_world_size() - 1
+
+
+def stage_of(module, **options):
+    """This rank's, where each has one."""
+    return PipelineStage(module, dist.get_rank(), dist.get_world_size(), torch.device("cpu"), **options)
+
+
+def step_arguments(rows):
+    """Of this rank's `step`, on a batch of ones."""
+    ones = torch.ones(rows, WIDTH)
+    return [ones] if dist.get_rank() == 0 else [], {"target": ones} if last() else {}
+
+
 def own_stages(chunks, per_rank, placement="loop"):
     """Stages of copies of this rank's chunks."""
     rank, ranks = dist.get_rank(), dist.get_world_size()

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from ranks import run_ranks
 from sluice.torch import ReadinessSchedule, ReadinessScheduleSingle
-from steps import WIDTH, alone, batch, loss_of, model, own_stages, same, torchs_own, train
+from steps import WIDTH, alone, batch, last, loss_of, model, own_stages, same, torchs_own, train
 from torch import nn
 from torch.distributed.pipelining import (
     PipelineStage,
@@ -42,10 +42,6 @@ class Traced(nn.Module):
         hidden = self.layers[1](torch.relu(hidden) + shift)
         pipe_split()
         return self.layers[2](torch.relu(hidden))
-
-
-def last():
-    return dist.get_rank() == dist.get_world_size() - 1
 
 
 def with_kwargs(schedule, stages, inputs, target, extra):

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from megatron.core.utils import get_model_config
 
 from sluice import Hint, Schedule
+from sluice._process.arguments import check_limit, whole_backwards
 from sluice.megatron._connection import Connection, Options
 from sluice.megatron._data import filed
 from sluice.megatron._groups import Groups, device_of, grid_of, groups_of
@@ -20,8 +21,6 @@ from sluice.megatron._microbatches import Call, Microbatches
 from sluice.megatron._parameter_sync import ParameterSync
 from sluice.megatron._refusals import check_call, check_config, check_model
 from sluice.megatron._shapes import expected_output
-
-_SPLIT_HINTS = ("bfw", "pace")
 
 
 class ForwardBackward:
@@ -51,14 +50,11 @@ class ForwardBackward:
         stall_timeout: float = 600.0,
         join_timeout: float = 300.0,
     ) -> None:
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ValueError(f"limit: must be a whole number of at least 1, not {limit!r}")
-        method = Hint(hint) if isinstance(hint, str) else hint
-        if isinstance(method, Hint) and method.name in _SPLIT_HINTS:
-            raise ValueError(
-                f"hint: {method.name!r} places weight gradients apart from input gradients, but Megatron's "
-                f"layers compute both in one pass; use 'bf'"
-            )
+        check_limit(limit)
+        method = whole_backwards(
+            hint,
+            "places weight gradients apart from input gradients, but Megatron's layers compute both in one pass",
+        )
         self._options = Options(method, limit, delays, seed, stall_timeout, join_timeout)
         self._agree_replicas = agree_replicas
         self._connections: dict[Any, Connection] = {}

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Union
 
 from sluice import Error, Hint, Pipeline, Schedule
+from sluice._process.arguments import SPLITTING_HINTS
 
 HintArgument = Union[str, "os.PathLike[str]", Hint, Schedule]
 
 _FILES = ".csv"
-_SPLITTING = ("bfw", "pace")
 
 
 class Ranking:
@@ -33,7 +33,7 @@ class Ranking:
     def splits(self) -> bool:
         """Whether it ranks weight gradients apart from their backwards."""
         if self._schedule is None:
-            return self._name in _SPLITTING
+            return self._name in SPLITTING_HINTS
         orders = map(self._schedule.order, range(self._schedule.stages))
         return any(task.pass_ == "W" for order in orders for task in order)
 

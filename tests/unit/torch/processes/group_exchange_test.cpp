@@ -11,25 +11,16 @@
 #include "rank_processes.hpp"
 #include "sluice/error.hpp"
 #include "sluice/torch/process_groups.hpp"
+#include "text_bytes.hpp"
 
 namespace sluice::gpt {
 namespace {
 
+using test::bytes_of;
 using test::RankProcesses;
+using test::text_of;
 
 constexpr std::chrono::seconds kTimeout{30};
-
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-std::string text_of(const SharedBytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
-}
-
-std::string text_of(const std::vector<SharedBytes>& all) {
-  std::string text;
-  for (const SharedBytes& bytes : all) text += text_of(bytes) + ";";
-  return text;
-}
 
 TEST(GroupExchange, IsTheEndOfAStepBetweenTheRanksOfAReplica) {
   const auto results = RankProcesses::run(4, [](const TcpStoreSettings& settings) -> std::string {
